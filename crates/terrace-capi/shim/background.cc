@@ -1,5 +1,8 @@
 #include "background.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -16,6 +19,8 @@ struct Call {
 // Lives as long as the process, like its thread.
 class Queue {
  public:
+  pid_t process() const { return process_; }
+
   void Add(Call call) {
     std::lock_guard<std::mutex> guard(mutex_);
     calls_.push_back(call);
@@ -42,6 +47,7 @@ class Queue {
     return call;
   }
 
+  const pid_t process_ = getpid();
   std::mutex mutex_;
   std::condition_variable added_;
   std::deque<Call> calls_;
@@ -51,7 +57,17 @@ class Queue {
 }  // namespace
 
 void RunOnBackgroundThread(void (*function)(void*), void* arg) {
-  static Queue* const queue = new Queue;
+  static std::atomic<Queue*> current{nullptr};
+  Queue* queue = current.load();
+  // A forked child has no thread for the queue of its parent, and another thread may have locked it.
+  while (queue == nullptr || queue->process() != getpid()) {
+    Queue* const created = new Queue;
+    if (current.compare_exchange_strong(queue, created)) {
+      queue = created;
+    } else {
+      delete created;
+    }
+  }
   queue->Add(Call{function, arg});
 }
 

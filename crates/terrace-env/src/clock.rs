@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
+use terrace_sync::native_locks::Mutex;
 
 /// Source of time. Every thread may use it.
 pub trait Clock: Debug + Send + Sync {
@@ -29,7 +29,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn monotonic(&self) -> Duration {
         static START: OnceLock<Instant> = OnceLock::new();
-        START.get_or_init(Instant::now).elapsed()
+        terrace_sync::get_or_init_for_fork(&START, Instant::now).elapsed()
     }
 
     /// Returns 0 if the clock is set before 1970.

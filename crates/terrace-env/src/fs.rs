@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use terrace_sync::native_locks::Mutex;
 
 use crate::error::{FileError, Result};
 
@@ -85,6 +85,11 @@ pub trait FileSystem: Debug + Send + Sync {
     fn reopen_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         let _ = (capacity, mapped);
         Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()))
+    }
+
+    /// Returns `path` independent of the current directory, or unchanged if that is unknown.
+    fn absolute(&self, path: &Path) -> PathBuf {
+        path.to_path_buf()
     }
 
     /// Returns true if `path` exists as a file, a directory, or anything else.
@@ -318,6 +323,31 @@ pub trait FileLock: Debug + Send + Sync {
     fn fallbacks(&self) -> &[String] {
         &[]
     }
+
+    /// Returns the process that took the lock, for its forked children. None if a child cannot take
+    /// the lock over.
+    fn owner(&self) -> Option<Arc<dyn LockOwner>> {
+        None
+    }
+}
+
+/// Process that took a [`FileLock`], as its forked children see it.
+pub trait LockOwner: Debug + Send + Sync {
+    /// Records that the calling thread of the owner forks now.
+    fn record_fork(&self);
+
+    /// Returns true if the process has exited. False if that is unknown.
+    fn has_exited(&self) -> bool;
+
+    /// Waits for the exit of a process that seems to exit right after its fork. Returns at once for
+    /// a process that continues, except shortly after the fork. Returns true if it has exited.
+    fn wait_for_exit(&self) -> bool;
+
+    /// Releases the copy of the lock that the calling child inherited. The owner has exited.
+    fn release_inherited_lock(&self);
+
+    /// Returns true if `path` names the file that the owner locked.
+    fn is_lock_file(&self, path: &Path) -> bool;
 }
 
 /// [`LogFile`] on any [`WritableFile`], for custom file systems.

@@ -37,8 +37,8 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
 pub use error::{FileError, LockHolder, Result, UnexpectedFile};
 pub use fs::{
-    AccessMode, AppendingLog, FileLock, FileSystem, LockMode, LogFile, MappedLogs, RandomAccessFile,
-    SequentialFile, WritableFile,
+    AccessMode, AppendingLog, FileLock, FileSystem, LockMode, LockOwner, LogFile, MappedLogs,
+    RandomAccessFile, SequentialFile, WritableFile,
 };
 pub use mem_mapping::MemMapping;
 pub use prefetch::prefetch;

@@ -24,8 +24,14 @@ impl ProcessToken {
     /// Returns the token of this process.
     pub fn current() -> ProcessToken {
         #[cfg(unix)]
-        crate::posix::start_counting_forks();
+        crate::posix::watch_forks();
         ProcessToken(fork_count())
+    }
+
+    /// Returns a token that is never current, for tests.
+    #[cfg(all(test, unix))]
+    pub(crate) fn of_other_process() -> ProcessToken {
+        ProcessToken(usize::MAX)
     }
 
     /// Returns true in the process that created the token.

@@ -94,7 +94,6 @@ struct HazardRecord {
     /// Set with the registry locked (Acquire load before), cleared by the ending thread (Release
     /// store). The pair passes the slots to the next thread.
     in_use: AtomicBool,
-    /// Its place in the registry.
     /// Index of the record in the registry.
     thread_slot: usize,
 }
@@ -181,6 +180,23 @@ impl HazardRecord {
         // `HazardGuard::drop`.
         self.slots[..SLOTS_PER_THREAD - 1].iter().find(|slot| slot.load(Ordering::Acquire).is_null())
     }
+}
+
+/// Takes the locks of the registry for a fork. In the child, clears the announcements of the other
+/// threads, which the child does not have, and frees their records.
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+pub(crate) fn lock_for_fork(locks: &mut crate::ForkLocks) {
+    locks.lock_static(&REGISTRY.orphans);
+    locks.lock_static(&REGISTRY.records);
+    locks.run_in_child(|| {
+        let own = THREAD_RECORD.try_with(Cell::get).ok().flatten().map(|record| record.thread_slot);
+        for record in REGISTRY.records.lock().iter().filter(|record| Some(record.thread_slot) != own) {
+            for slot in &record.slots {
+                slot.store(ptr::null_mut(), Ordering::Relaxed);
+            }
+            record.in_use.store(false, Ordering::Relaxed);
+        }
+    });
 }
 
 /// Returns a small number that no other live thread has.

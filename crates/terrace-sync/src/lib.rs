@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   feature    Mutex, Condvar                  atomics   ArcSwap            HazardCell   threads
-//!   none       parking_lot                     std       arc_swap           `hazard`     std
+//!   none       std, through `native_locks`    std       arc_swap           `hazard`     std
 //!   loom       loom, through `model_locks`     loom      `model_arc_swap`   `hazard`     loom
 //!   shuttle    shuttle, through `model_locks`  shuttle   `model_arc_swap`   `hazard`     shuttle
 //! ```
 //!
 //! The interface is that of parking_lot and arc_swap. The product uses the first row: re-exports,
-//! and `hazard`, which all three rows share. The other two rows work only within a run of their
-//! checker. Every lock, atomic and swap is then a point at which the checker may switch threads.
-//! Loom tries all schedules of a small model, including weak memory orders. Shuttle samples
-//! schedules of the whole engine. Only `cargo xtask` enables these features, one package at a time,
-//! so no other build has them.
+//! locks that survive a fork, and `hazard`, which all three rows share. The other two rows work
+//! only within a run of their checker. Every lock, atomic and swap is then a point at which the
+//! checker may switch threads. Loom tries all schedules of a small model, including weak memory
+//! orders. Shuttle samples schedules of the whole engine. Only `cargo xtask` enables these
+//! features, one package at a time, so no other build has them.
 //!
 //! [`Arc`] is the standard one in all three rows: the models trust its memory ordering.
 
@@ -21,6 +21,11 @@ compile_error!("one model checker at a time: the features `loom` and `shuttle` e
 
 #[cfg(feature = "loom")]
 mod explore;
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+mod fork;
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+#[path = "fork_noop.rs"]
+mod fork;
 mod hazard;
 #[cfg(feature = "loom")]
 mod loom_cell;
@@ -33,7 +38,13 @@ mod model_arc_swap;
 mod model_locks;
 #[doc(hidden)]
 pub mod mutants;
+pub mod native_locks;
 
+pub use fork::{
+    ForkLocks, ForkParticipant, ForkRank, ForkRegistration, finish_fork_in_child, finish_fork_in_parent,
+    get_or_init_for_fork, prepare_fork, register_fork_participant, register_fork_participant_until,
+    set_for_fork,
+};
 pub use hazard::{HazardCell, HazardGuard, HazardValue, RetireList, Retired, thread_slot};
 pub use loom_cell::LoomCells;
 pub use std::sync::atomic::Ordering;
@@ -49,8 +60,8 @@ pub use {
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 mod native {
+    pub use crate::native_locks::{Condvar, Mutex, MutexGuard};
     pub use arc_swap::{ArcSwap, ArcSwapOption, Guard};
-    pub use parking_lot::{Condvar, Mutex, MutexGuard};
     pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::thread;
     pub(crate) use std::thread_local;

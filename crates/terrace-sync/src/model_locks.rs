@@ -31,6 +31,11 @@ impl<T> Mutex<T> {
         self.inner.try_lock().ok().map(|guard| MutexGuard { mutex: self, guard: Some(guard) })
     }
 
+    /// Returns the value. The mutable borrow proves that no thread holds the lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.inner.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock_inner(&self) -> checker::MutexGuard<'_, T> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

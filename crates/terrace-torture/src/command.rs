@@ -13,6 +13,7 @@ use crate::fuzz::{self, TARGETS, Target, libfuzzer};
 use crate::harness::alternate::terrace_turn::{self, TurnArgs};
 #[cfg(target_os = "linux")]
 use crate::harness::file_systems::{self, DiskJob};
+use crate::harness::fork::forker::{self, ForkerArgs};
 #[cfg(target_os = "linux")]
 use crate::harness::power_cuts::{self, RecordedJob, RecorderArgs};
 use crate::harness::process_kill::concurrent_open::{self, OpenerArgs};
@@ -83,6 +84,9 @@ enum CliCommand {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[command(hide = true)]
     Refused(refusals::ChildArgs),
+    /// Forks while its threads use a database; `fork` and `daemon` run this
+    #[command(hide = true)]
+    Fork(ForkerArgs),
     /// Works on a disk that is full most of the time; `file-systems` runs this
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -148,6 +152,7 @@ pub fn main() -> ExitCode {
         CliCommand::Open(opener) => concurrent_open::run_opener(&opener),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         CliCommand::Refused(child) => refusals::run_child(&child),
+        CliCommand::Fork(arguments) => forker::run_forker(&arguments),
         #[cfg(target_os = "linux")]
         CliCommand::FillDisk { job } => file_systems::run_child(&job),
         #[cfg(target_os = "linux")]

@@ -63,6 +63,8 @@ counters! {
     ProcessKills "process_kills" 1_000,
     /// Workloads that ran while the system refused a call, or under a limit.
     Refusals "refusals" 0,
+    /// Forks of a process with running threads.
+    Forks "forks" 10_000,
     /// Databases that were tested on a small disk of a real file system.
     FileSystems "file_systems" 0,
     /// Operations that found a disk of a real file system full.

@@ -10,6 +10,7 @@ mod coverage_guided;
 mod crash;
 #[cfg(target_os = "linux")]
 pub(crate) mod file_systems;
+pub(crate) mod fork;
 mod fuzz;
 mod histories;
 mod hostile_directories;
@@ -66,6 +67,8 @@ pub static HARNESSES: &[Harness] = &[
     process_kill::concurrent_open::CONCURRENT_OPEN,
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     refusals::REFUSALS_HARNESS,
+    fork::FORK,
+    fork::DAEMON,
     #[cfg(target_os = "linux")]
     file_systems::FILE_SYSTEMS_HARNESS,
     #[cfg(target_os = "linux")]

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use terrace_env::{Env, FileLock, WritableFile};
+use terrace_env::{Env, FileLock, LockOwner, WritableFile};
 use terrace_format::filename::FileName;
 
 use crate::error::Result;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, ForkLocks, ForkParticipant, ForkRank, Mutex, Weak, register_fork_participant};
 
 /// Receiver of the info log, one call per event. Any thread may call it, sometimes while it holds
 /// locks of the database. An implementation must not call the database, and it should return soon.
@@ -67,7 +67,14 @@ impl FileLogger {
     /// Creates a file at `path`.
     fn create(env: &Env, path: &Path) -> Result<Arc<dyn Logger>> {
         let file = Mutex::new(InfoLogFile::Open(env.fs.create(path)?));
-        Ok(Arc::new(FileLogger { env: env.clone(), file }))
+        Ok(FileLogger::new(env, file))
+    }
+
+    fn new(env: &Env, file: Mutex<InfoLogFile>) -> Arc<FileLogger> {
+        let logger = Arc::new(FileLogger { env: env.clone(), file });
+        let weak: Weak<FileLogger> = Arc::downgrade(&logger);
+        register_fork_participant(ForkRank::Cache, weak);
+        logger
     }
 
     /// Returns a logger to the file `LOG` of the database in `directory`. Its first line creates
@@ -75,13 +82,19 @@ impl FileLogger {
     /// lock to [`FileLogger::bind_to_lock`].
     pub(crate) fn for_database(env: &Env, directory: &Path) -> Arc<FileLogger> {
         let file = Mutex::new(InfoLogFile::NotCreated(directory.to_path_buf()));
-        Arc::new(FileLogger { env: env.clone(), file })
+        FileLogger::new(env, file)
     }
 
     /// Returns a lock that disables the creation of `LOG` before it releases `lock`. A later
     /// creation would rename the `LOG` of the next process that opens the database.
     pub(crate) fn bind_to_lock(self: &Arc<Self>, lock: Box<dyn FileLock>) -> Box<dyn FileLock> {
         Box::new(InfoLogLock { logger: Arc::clone(self), lock })
+    }
+}
+
+impl ForkParticipant for FileLogger {
+    fn lock_for_fork(self: Arc<Self>, locks: &mut ForkLocks) {
+        locks.lock(&self, |logger| &logger.file);
     }
 }
 
@@ -125,6 +138,10 @@ struct InfoLogLock {
 impl FileLock for InfoLogLock {
     fn fallbacks(&self) -> &[String] {
         self.lock.fallbacks()
+    }
+
+    fn owner(&self) -> Option<Arc<dyn LockOwner>> {
+        self.lock.owner()
     }
 }
 

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use terrace_env::ProcessToken;
 use terrace_format::key::SequenceNumber;
 use terrace_sync::mutant;
 
@@ -88,6 +89,9 @@ impl Drop for SnapshotInner {
 
 /// Live snapshots of one database, with the number of snapshots per sequence number.
 pub(crate) struct SnapshotList {
+    /// Process of the database. In a forked child, no compaction asks for the snapshots, and the
+    /// locks may belong to threads that the child does not have.
+    process: ProcessToken,
     counts_by_sequence: Mutex<BTreeMap<SequenceNumber, usize>>,
     /// Sequence number of the oldest snapshot, or the maximum number if there is none. Relaxed:
     /// only estimates and the waiter use it, and the lock of the waiter orders its accesses.
@@ -108,6 +112,7 @@ struct SnapshotWaiter {
 impl Default for SnapshotList {
     fn default() -> SnapshotList {
         SnapshotList {
+            process: ProcessToken::current(),
             counts_by_sequence: Mutex::default(),
             approx_oldest: AtomicU64::new(SequenceNumber::MAX),
             waiter: Mutex::default(),
@@ -118,6 +123,9 @@ impl Default for SnapshotList {
 impl SnapshotList {
     /// Creates a snapshot of the current state, whose last sequence number `visible` holds.
     pub(crate) fn new_snapshot(self: &Arc<Self>, visible: &AtomicU64) -> Snapshot {
+        if !self.process.is_current() {
+            return self.snapshot_at(visible.load(Ordering::Acquire));
+        }
         let early =
             if mutant!(SnapshotSequenceReadTooEarly) { Some(visible.load(Ordering::Acquire)) } else { None };
         let mut counts = self.counts_by_sequence.lock();
@@ -127,6 +135,11 @@ impl SnapshotList {
         let sequence = early.unwrap_or_else(|| visible.load(Ordering::Acquire));
         *counts.entry(sequence).or_default() += 1;
         self.update_approx_oldest(&counts);
+        drop(counts);
+        self.snapshot_at(sequence)
+    }
+
+    fn snapshot_at(self: &Arc<Self>, sequence: SequenceNumber) -> Snapshot {
         Snapshot {
             inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self) }),
             database: Weak::<()>::new(),
@@ -179,6 +192,9 @@ impl SnapshotList {
     }
 
     fn release(&self, sequence: SequenceNumber) {
+        if !self.process.is_current() {
+            return;
+        }
         let mut counts = self.counts_by_sequence.lock();
         if let Some(count) = counts.get_mut(&sequence) {
             *count -= 1;

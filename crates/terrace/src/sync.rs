@@ -7,5 +7,7 @@ pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Mutex, Mutex
 pub(crate) use terrace_sync::{
     AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
+pub(crate) use terrace_sync::{ForkLocks, ForkParticipant, ForkRank, ForkRegistration};
 pub(crate) use terrace_sync::{HazardCell, HazardGuard, HazardValue, RetireList, Retired};
 pub(crate) use terrace_sync::{LoomCells, spin_or_yield, thread_slot};
+pub(crate) use terrace_sync::{register_fork_participant, register_fork_participant_until};

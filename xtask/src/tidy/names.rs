@@ -22,6 +22,13 @@ static SHARED: &[(&str, &str)] = &[
     ("Error", "by Rust's convention, the error type of each crate"),
     ("Result", "by Rust's convention, the result type of each crate"),
     ("LoomCells", "cfg alternatives: with a model checker, and without"),
+    ("ForkLocks", "cfg alternatives: with a model checker, and without"),
+    ("ForkParticipant", "cfg alternatives: with a model checker, and without"),
+    ("ForkRank", "cfg alternatives: with a model checker, and without"),
+    ("ForkRegistration", "cfg alternatives: with a model checker, and without"),
+    ("Mutex", "cfg alternatives: with a model checker, and without"),
+    ("MutexGuard", "cfg alternatives: with a model checker, and without"),
+    ("Condvar", "cfg alternatives: with a model checker, and without"),
 ];
 
 static KEYWORDS: &[&str] = &["struct", "enum", "union", "trait", "type", "const", "static"];

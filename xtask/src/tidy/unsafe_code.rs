@@ -23,12 +23,14 @@ static ALLOWED: &[(&str, &str)] = &[
     ("crates/terrace-capi/", "implements functions for C and C++, and calls their callbacks"),
     ("crates/terrace-env/src/prefetch.rs", "prefetches cache lines"),
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
+    ("crates/terrace-sync/src/fork.rs", "keeps the guards of locks from the start of a fork to its end"),
     (
         "crates/terrace-sync/src/hazard.rs",
         "lends values without a reference count, and frees them after the last reader",
     ),
     ("crates/terrace-sync/src/loom_cell.rs", "shares loom's cells among loom's threads"),
     ("crates/terrace-testkit/src/stock_leveldb", "calls the C functions of the stock library"),
+    ("crates/terrace-torture/src/harness/fork", "forks"),
     ("crates/terrace-torture/src/harness/refusals/seccomp.rs", "installs a filter of system calls"),
     ("crates/terrace-torture/src/allocation_counter.rs", "counts memory around the system's allocator"),
 ];

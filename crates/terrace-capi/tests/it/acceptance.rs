@@ -50,3 +50,9 @@ fn plyvel() {
 fn leveldb_cxx() {
     check("leveldb-cxx.sh");
 }
+
+/// plyvel beside Python's `multiprocessing` with the start method fork, and in a daemon.
+#[test]
+fn plyvel_fork() {
+    check("plyvel-fork.sh");
+}

@@ -2,7 +2,7 @@
 //! holds its expected output. Programs that stay within LevelDB's interface also run with the stock
 //! library, which must produce the same output.
 //!
-//! Each program but one is compiled with AddressSanitizer, which checks the memory that crosses the
+//! Each program but two is compiled with AddressSanitizer, which checks the memory that crosses the
 //! interface in both directions, and leaks.
 
 use std::path::{Path, PathBuf};
@@ -79,4 +79,23 @@ fn threads() {
 #[test]
 fn small_stack() {
     check_with_stock("small_stack", &[]);
+}
+
+/// AddressSanitizer cannot fork beside threads: its allocator leaves its locks as they are.
+#[test]
+fn forks_and_daemon() {
+    check("daemon", &[]);
+}
+
+/// The same forks, before the processes have background threads.
+#[test]
+fn forks_and_daemon_with_one_thread() {
+    check("daemon", &["-fsanitize=address", "-DONE_THREAD"]);
+}
+
+/// The program loads the library itself, so the linker must drop the dependency. AddressSanitizer
+/// would report the memory that the unloaded library cannot free.
+#[test]
+fn fork_after_unload() {
+    check("unload", &["-Wl,--as-needed"]);
 }

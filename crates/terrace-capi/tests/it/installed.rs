@@ -49,7 +49,7 @@ fn licences_are_installed() {
     let directory = tempfile::tempdir().unwrap();
     let documents = prefix(directory.path()).join("share/doc/terrace");
     let notices = std::fs::read_to_string(documents.join("THIRD-PARTY-NOTICES.md")).unwrap();
-    for name in ["snap", "zstd-sys", "parking_lot"] {
+    for name in ["snap", "zstd-sys", "arc-swap"] {
         assert!(notices.contains(&format!("| {name} | ")), "{name}");
     }
     assert!(documents.join("LICENSE-MIT").exists() && documents.join("LICENSE-APACHE").exists());

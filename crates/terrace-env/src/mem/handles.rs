@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use terrace_sync::native_locks::{Mutex, MutexGuard};
 
 use super::directories::Inode;
 use super::file_content::FileChange;

@@ -27,9 +27,10 @@ mod state;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use terrace_sync::native_locks::Mutex;
+use terrace_sync::{ForkRank, register_fork_participant};
 
 use crate::error::{FileError, LockHolder, Result};
 use crate::fs::{
@@ -61,7 +62,10 @@ impl MemFs {
     }
 
     fn from_state(state: MemFsState) -> MemFs {
-        MemFs { state: Arc::new(Mutex::new(state)) }
+        let state = Arc::new(Mutex::new(state));
+        let weak: Weak<Mutex<MemFsState>> = Arc::downgrade(&state);
+        register_fork_participant(ForkRank::Env, weak);
+        MemFs { state }
     }
 
     /// Returns the number of mutating calls that took effect.

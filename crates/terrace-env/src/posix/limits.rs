@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use memmap2::{Advice, Mmap};
-use parking_lot::Mutex;
+
 use rustix::process::{Resource, getrlimit};
+use terrace_sync::native_locks::Mutex;
+use terrace_sync::{ForkRank, get_or_init_for_fork, register_fork_participant};
 
 use super::memory_limit;
 
@@ -44,8 +46,9 @@ impl ResourceLimits {
     /// Returns the limits that all handles of the process share. The system's limit is read once.
     pub(super) fn process_wide() -> Arc<ResourceLimits> {
         static PROCESS: OnceLock<Arc<ResourceLimits>> = OnceLock::new();
-        let limits = PROCESS
-            .get_or_init(|| Arc::new(ResourceLimits::new(MAX_MMAPS, max_mmap_bytes(), max_open_files())));
+        let limits = get_or_init_for_fork(&PROCESS, || {
+            Arc::new(ResourceLimits::new(MAX_MMAPS, max_mmap_bytes(), max_open_files()))
+        });
         Arc::clone(limits)
     }
 }
@@ -53,7 +56,7 @@ impl ResourceLimits {
 /// Returns the memory limit of the process at the time of the first call, in bytes.
 pub(super) fn memory_limit() -> u64 {
     static LIMIT: OnceLock<u64> = OnceLock::new();
-    *LIMIT.get_or_init(memory_limit::detect)
+    *get_or_init_for_fork(&LIMIT, memory_limit::detect)
 }
 
 fn max_mmap_bytes() -> usize {
@@ -71,11 +74,20 @@ fn max_open_files() -> usize {
 /// data that soon fits memory as a whole. With more data, each get would evict the pages that the
 /// next get needs. From the first file over the limit on, all mappings therefore get the advice of
 /// random access.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct MmapPressure {
     /// Written with `maps` locked. Relaxed: it is a hint.
     over_limit: AtomicBool,
-    maps: Mutex<Vec<Weak<Mmap>>>,
+    maps: Arc<Mutex<Vec<Weak<Mmap>>>>,
+}
+
+impl Default for MmapPressure {
+    fn default() -> MmapPressure {
+        let maps: Arc<Mutex<Vec<Weak<Mmap>>>> = Arc::default();
+        let weak: Weak<Mutex<Vec<Weak<Mmap>>>> = Arc::downgrade(&maps);
+        register_fork_participant(ForkRank::Env, weak);
+        MmapPressure { over_limit: AtomicBool::new(false), maps }
+    }
 }
 
 impl MmapPressure {

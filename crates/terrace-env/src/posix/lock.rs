@@ -29,27 +29,30 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use terrace_sync::mutant;
+use terrace_sync::native_locks::Mutex;
 
+use super::lock_owner::OwnerProcess;
 use super::open;
 use crate::error::{FileError, LockHolder, Result};
-use crate::fs::{FileLock, LockMode};
+use crate::fs::{FileLock, LockMode, LockOwner};
 use crate::lock_table::LockTable;
+use crate::process::ProcessToken;
 
 /// Identity of a file, independent of its path: device and inode.
 type FileId = (u64, u64);
 
 /// Locks of this process. The mutex is held while a lock is taken or released, so that the table
-/// agrees with the system.
-static PROCESS_LOCKS: Mutex<ProcessLocks> =
+/// agrees with the system. A thread that forks holds it, too.
+pub(super) static PROCESS_LOCKS: Mutex<ProcessLocks> =
     Mutex::new(ProcessLocks { table: LockTable::new(), kept_files: Vec::new() });
 
 /// Locks of this process, and the files that it must not close yet.
 #[derive(Debug)]
-struct ProcessLocks {
+pub(super) struct ProcessLocks {
     table: LockTable<FileId>,
     /// Files of released or failed locks. Closing one would release an ordinary record lock that
     /// the process still holds on the same file.
@@ -64,9 +67,11 @@ impl ProcessLocks {
         Err(LockHolder::ThisProcess.into())
     }
 
-    /// Returns a kept file, for another shared lock. Its ordinary record lock is still held.
+    /// Returns a kept file of this process, for another shared lock. Its ordinary record lock is
+    /// still held.
     fn take_kept_file(&mut self, file_id: FileId) -> Option<LockedFile> {
-        let position = self.kept_files.iter().position(|(kept_id, _)| *kept_id == file_id)?;
+        let mut kept_files = self.kept_files.iter();
+        let position = kept_files.position(|(id, file)| *id == file_id && file.process.is_current())?;
         Some(self.kept_files.swap_remove(position).1)
     }
 
@@ -74,17 +79,29 @@ impl ProcessLocks {
     fn close(&mut self, file_id: FileId, file: LockedFile) {
         if self.table.can_lock(&file_id, LockMode::Exclusive) {
             self.kept_files.retain(|(kept_id, _)| *kept_id != file_id);
+        } else if mutant!(InheritedLockFileClosed) && !file.process.is_current() {
+            // Drops the file.
         } else if file.record_lock == RecordLock::Process {
             self.kept_files.push((file_id, file));
         }
     }
 }
 
-/// Held lock.
+/// Held lock. Its drop releases the lock.
 #[derive(Debug)]
 pub(super) struct PosixFileLock {
-    file: Option<LockedFile>, // None only during the drop.
+    shared: Arc<SharedLock>,
+}
+
+/// Lock of a [`PosixFileLock`], which forked children see as [`LockOwner`].
+#[derive(Debug)]
+struct SharedLock {
     file_id: FileId,
+    /// Process that took an exclusive lock.
+    owner: Option<OwnerProcess>,
+    fallbacks: Vec<String>,
+    /// None after the release. Locked only with [`PROCESS_LOCKS`], so that a fork finds it free.
+    file: Mutex<Option<LockedFile>>,
 }
 
 /// Owner of a record lock.
@@ -103,26 +120,74 @@ struct LockedFile {
     file: File,
     record_lock: RecordLock,
     /// Process that locked the file.
-    process_id: u32,
+    process: ProcessToken,
     /// Lines for [`FileLock::fallbacks`].
     fallbacks: Vec<String>,
 }
 
 impl LockedFile {
     fn new(file: File, record_lock: RecordLock) -> LockedFile {
-        LockedFile { file, record_lock, process_id: std::process::id(), fallbacks: Vec::new() }
+        LockedFile { file, record_lock, process: ProcessToken::current(), fallbacks: Vec::new() }
+    }
+
+    /// Releases the locks. If that fails, closing the file releases them, unless a forked child
+    /// still has it open.
+    fn unlock(&self) {
+        let _ = flock(&self.file, FlockOperation::NonBlockingUnlock);
+        let _ = set_record_lock(&self.file, self.record_lock, libc::F_UNLCK as libc::c_short);
+    }
+
+    /// Releases the locks that this forked child shares with the processes that have the file open.
+    /// `fork` does not copy an ordinary record lock.
+    fn unlock_inherited(&self) {
+        let _ = flock(&self.file, FlockOperation::NonBlockingUnlock);
+        if self.record_lock == RecordLock::FileDescription {
+            let _ = set_record_lock(&self.file, self.record_lock, libc::F_UNLCK as libc::c_short);
+        }
     }
 }
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        if self.process_id != std::process::id() {
-            return;
+        if self.process.is_current() {
+            self.unlock();
         }
-        // If this fails, closing the file releases the lock, unless a forked child still has it
-        // open.
-        let _ = flock(&self.file, FlockOperation::NonBlockingUnlock);
-        let _ = set_record_lock(&self.file, self.record_lock, libc::F_UNLCK as libc::c_short);
+    }
+}
+
+impl SharedLock {
+    fn new(file_id: FileId, file: LockedFile, mode: LockMode) -> SharedLock {
+        let owner = (mode == LockMode::Exclusive).then(OwnerProcess::current);
+        SharedLock { file_id, owner, fallbacks: file.fallbacks.clone(), file: Mutex::new(Some(file)) }
+    }
+}
+
+impl LockOwner for SharedLock {
+    fn record_fork(&self) {
+        if let Some(owner) = &self.owner {
+            owner.record_fork();
+        }
+    }
+
+    fn has_exited(&self) -> bool {
+        self.owner.as_ref().is_some_and(OwnerProcess::has_exited)
+    }
+
+    fn wait_for_exit(&self) -> bool {
+        self.owner.as_ref().is_some_and(OwnerProcess::wait_for_exit)
+    }
+
+    fn release_inherited_lock(&self) {
+        let mut locks = PROCESS_LOCKS.lock();
+        if let Some(file) = self.file.lock().take_if(|file| !file.process.is_current()) {
+            file.unlock_inherited();
+            locks.table.remove(&self.file_id);
+            locks.close(self.file_id, file);
+        }
+    }
+
+    fn is_lock_file(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|metadata| file_id(&metadata) == self.file_id)
     }
 }
 
@@ -137,7 +202,7 @@ pub(super) fn lock_file(path: &Path, mode: LockMode) -> Result<PosixFileLock> {
         locks.check(file_id, mode).map_err(fail)?;
         if let Some(file) = locks.take_kept_file(file_id) {
             locks.table.insert(file_id, mode);
-            return Ok(PosixFileLock { file: Some(file), file_id });
+            return Ok(PosixFileLock { shared: Arc::new(SharedLock::new(file_id, file, mode)) });
         }
     }
     // The operation tells a file that cannot be opened from one that cannot be locked.
@@ -161,7 +226,7 @@ fn lock_opened_file(
         return Err(e);
     }
     locks.table.insert(file_id, mode);
-    Ok(PosixFileLock { file: Some(file), file_id })
+    Ok(PosixFileLock { shared: Arc::new(SharedLock::new(file_id, file, mode)) })
 }
 
 /// Takes both kinds of lock.
@@ -180,16 +245,22 @@ fn take_locks(file: &mut LockedFile, path: &Path, file_id: FileId, mode: LockMod
 impl Drop for PosixFileLock {
     fn drop(&mut self) {
         let mut locks = PROCESS_LOCKS.lock();
-        locks.table.remove(&self.file_id);
-        if let Some(file) = self.file.take() {
-            locks.close(self.file_id, file);
+        let file = self.shared.file.lock().take();
+        if let Some(file) = file {
+            locks.table.remove(&self.shared.file_id);
+            locks.close(self.shared.file_id, file);
         }
     }
 }
 
 impl FileLock for PosixFileLock {
     fn fallbacks(&self) -> &[String] {
-        self.file.as_ref().map_or(&[], |file| &file.fallbacks)
+        &self.shared.fallbacks
+    }
+
+    fn owner(&self) -> Option<Arc<dyn LockOwner>> {
+        self.shared.owner.as_ref()?;
+        Some(Arc::clone(&self.shared) as Arc<dyn LockOwner>)
     }
 }
 
@@ -246,6 +317,9 @@ fn lock_record(file: &mut LockedFile, mode: LockMode) -> io::Result<()> {
         LockMode::Exclusive => libc::F_WRLCK,
         LockMode::Shared => libc::F_RDLCK,
     };
+    if mutant!(RecordLockNotTakenInForkedChild) && super::fork_count() > 0 {
+        return Ok(());
+    }
     match set_record_lock(&file.file, file.record_lock, kind as libc::c_short) {
         Err(e) if file.record_lock == RecordLock::FileDescription && is_refusal(&e) => {
             file.record_lock = RecordLock::Process;
@@ -288,7 +362,7 @@ mod tests {
         for mode in [LockMode::Exclusive, LockMode::Shared] {
             let lock = lock_file(&path, mode).unwrap();
             // Shares the file description, like a forked child.
-            let forked = lock.file.as_ref().unwrap().file.try_clone().unwrap();
+            let forked = lock.shared.file.lock().as_ref().unwrap().file.try_clone().unwrap();
             drop(lock);
             lock_file(&path, LockMode::Exclusive).unwrap();
             drop(forked);
@@ -321,9 +395,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("LOCK");
         let lock = lock_file(&path, LockMode::Exclusive).unwrap();
-        let locked = lock.file.as_ref().unwrap();
-        let mut copy = LockedFile::new(locked.file.try_clone().unwrap(), locked.record_lock);
-        copy.process_id += 1;
+        let mut copy = {
+            let locked = lock.shared.file.lock();
+            let locked = locked.as_ref().unwrap();
+            LockedFile::new(locked.file.try_clone().unwrap(), locked.record_lock)
+        };
+        copy.process = ProcessToken::of_other_process();
         drop(copy);
         let mut probe = LockedFile::new(File::open(&path).unwrap(), PREFERRED_RECORD_LOCK);
         assert!(lock_record(&mut probe, LockMode::Shared).is_err());

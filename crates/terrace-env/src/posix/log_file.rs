@@ -30,10 +30,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use terrace_sync::mutant;
+use terrace_sync::native_locks::Mutex;
 
 use super::file_size_limit::FileSizeLimit;
 use super::log_method::LogMethod;

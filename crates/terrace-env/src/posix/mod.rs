@@ -10,7 +10,8 @@
 //!             +-- log_file            logs, mapped (mapped_log) or appended
 //!             +-- log_method          choice between the two (xfs_geometry)
 //!             +-- lock                database lock against every kind of LevelDB
-//!             +-- fork                detection of forked children
+//!             +-- lock_owner          exit of the process that took a lock
+//!             +-- fork                locks across a fork, detection of forked children
 //! ```
 //!
 //! Durability is `fdatasync` for files and `fsync` for directories (`F_FULLFSYNC` on Apple systems,
@@ -25,6 +26,7 @@ mod files;
 mod fork;
 mod limits;
 mod lock;
+mod lock_owner;
 mod log_file;
 mod log_method;
 mod mapped_log;
@@ -38,7 +40,7 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{FileError, Result};
@@ -46,7 +48,7 @@ use crate::fs::{
     AccessMode, FileLock, FileSystem, LockMode, LogFile, MappedLogs, RandomAccessFile, SequentialFile,
     WritableFile,
 };
-pub(crate) use fork::{fork_count, start_counting_forks};
+pub(crate) use fork::{fork_count, watch_forks};
 use limits::ResourceLimits;
 use log_file::PosixLogFile;
 pub(crate) use memory_limit::has_little_address_space;
@@ -117,6 +119,10 @@ impl FileSystem for PosixFs {
 
     fn memory_limit(&self) -> Option<u64> {
         Some(limits::memory_limit()).filter(|limit| *limit < u64::MAX)
+    }
+
+    fn absolute(&self, path: &Path) -> PathBuf {
+        std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {

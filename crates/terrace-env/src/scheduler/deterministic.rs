@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use terrace_sync::native_locks::Mutex;
 
 use super::{Priority, ScheduledJob, Scheduler};
 use crate::random::{Random, SeededRandom};

@@ -7,16 +7,19 @@
 //!
 //! The pool starts a thread when a job finds no idle one, up to the limit of its priority. A
 //! process without an open database has no threads, and a process with little work has few. A panic
-//! ends only its job, and the thread continues.
+//! ends only its job, and the thread continues. A forked child starts threads of its own.
 #![allow(clippy::disallowed_methods)] // This module implements the replacement that the lint names.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use terrace_sync::thread::{self, JoinHandle};
-use terrace_sync::{Condvar, Mutex};
+use terrace_sync::{
+    Condvar, ForkLocks, ForkParticipant, ForkRank, Mutex, get_or_init_for_fork, register_fork_participant,
+};
 
 use super::{Priority, ScheduledJob, Scheduler};
 use crate::MemMapping;
@@ -69,7 +72,7 @@ impl ThreadPool {
     pub fn shared() -> Arc<dyn Scheduler> {
         // The standard `OnceLock`, because each model has a pool of its own.
         static SHARED: OnceLock<Arc<ThreadPool>> = OnceLock::new();
-        let pool = SHARED.get_or_init(|| {
+        let pool = get_or_init_for_fork(&SHARED, || {
             if has_little_address_space() {
                 return Arc::new(ThreadPool::new(1, 1));
             }
@@ -130,11 +133,16 @@ struct WorkerQueue {
     job_available: Condvar,
 }
 
+type JobsAndThreads = (VecDeque<ScheduledJob>, Vec<JoinHandle<()>>);
+
 struct WorkerQueueState {
     jobs: VecDeque<ScheduledJob>,
     threads: Vec<JoinHandle<()>>,
     idle_threads: usize,
     shutting_down: bool,
+    /// Jobs and threads of the processes that forked this one. They stay reachable for detectors of
+    /// memory leaks.
+    of_parents: Vec<ManuallyDrop<JobsAndThreads>>,
 }
 
 impl Workers {
@@ -144,9 +152,12 @@ impl Workers {
             threads: Vec::new(),
             idle_threads: 0,
             shutting_down: false,
+            of_parents: Vec::new(),
         };
-        let queue = WorkerQueue { state: Mutex::new(state), job_available: Condvar::new() };
-        Workers { name, max_threads: max_threads.max(1), queue: Arc::new(queue) }
+        let queue = Arc::new(WorkerQueue { state: Mutex::new(state), job_available: Condvar::new() });
+        let weak: Weak<WorkerQueue> = Arc::downgrade(&queue);
+        register_fork_participant(ForkRank::Env, weak);
+        Workers { name, max_threads: max_threads.max(1), queue }
     }
 
     fn push(&self, job: ScheduledJob) {
@@ -198,7 +209,27 @@ impl Drop for Workers {
     }
 }
 
+impl ForkParticipant for WorkerQueue {
+    fn lock_for_fork(self: Arc<Self>, locks: &mut ForkLocks) {
+        locks.lock(&self, |queue| &queue.state);
+        locks.run_in_child(move || self.set_parent_aside());
+    }
+}
+
 impl WorkerQueue {
+    /// Sets aside the threads and the jobs of the parent in a forked child, so that the next job
+    /// starts a thread of the child. The jobs belong to databases of the parent, and the handles
+    /// to threads that do not exist: none of them can be dropped.
+    fn set_parent_aside(&self) {
+        let mut state = self.state.lock();
+        let jobs = std::mem::take(&mut state.jobs);
+        let threads = std::mem::take(&mut state.threads);
+        if !(jobs.is_empty() && threads.is_empty()) {
+            state.of_parents.push(ManuallyDrop::new((jobs, threads)));
+        }
+        state.idle_threads = 0;
+    }
+
     fn run_worker(&self) {
         while let Some(job) = self.next_job() {
             run_job(job);

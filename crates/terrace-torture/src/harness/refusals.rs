@@ -13,7 +13,7 @@
 
 mod child;
 mod rows;
-mod seccomp;
+pub(super) mod seccomp;
 
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};

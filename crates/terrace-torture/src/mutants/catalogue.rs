@@ -77,6 +77,10 @@ pub static MUTANTS: &[Mutant] = &[
     row("LogFileNotSynced", &["power-cuts"], 60, "a sync of a log file makes no call of the system"),
     row("LogMappedOnEveryFileSystem", &["file-systems"], 60, "a log is mapped on file systems that copy on write"),
     row("RareWrongRead", &["model"], 120, "one get in a million returns a wrong byte"),
+    row("ForkDuringWrite", &["fork"], 300, "a fork does not wait until no writer changes a memtable"),
+    row("ForkedChildAdoptsEarly", &["fork"], 60, "a forked child adopts the database of a parent that still runs"),
+    row("RecordLockNotTakenInForkedChild", &["daemon"], 60, "a forked child that adopts a database takes no record lock"),
+    row("InheritedLockFileClosed", &["daemon"], 60, "a forked child closes an inherited lock file, which releases its own record lock"),
 ];
 
 #[cfg(test)]

@@ -29,7 +29,8 @@ use terrace_env::prefetch;
 use terrace_format::key_order::HEADS_PER_GROUP;
 
 use crate::sync::{
-    Arc, AtomicU32, HazardCell, HazardGuard, HazardValue, Mutex, Ordering, RetireList, Retired,
+    Arc, AtomicU32, ForkLocks, ForkParticipant, ForkRank, HazardCell, HazardGuard, HazardValue, Mutex,
+    Ordering, RetireList, Retired, Weak, register_fork_participant,
 };
 
 /// Value of an [`S3FifoCache`].
@@ -169,6 +170,12 @@ impl<V: CacheValue> QueueEntry<V> {
     }
 }
 
+impl<V: CacheValue> ForkParticipant for S3FifoCache<V> {
+    fn lock_for_fork(self: Arc<Self>, locks: &mut ForkLocks) {
+        locks.lock(&self, |cache| &cache.queues);
+    }
+}
+
 impl<V: CacheValue> S3FifoCache<V> {
     pub(crate) fn new(capacity: usize) -> Arc<S3FifoCache<V>> {
         let queues = S3FifoQueues {
@@ -184,7 +191,10 @@ impl<V: CacheValue> S3FifoCache<V> {
             newly_retired_charge: 0,
             free_values: Vec::new(),
         };
-        Arc::new(S3FifoCache { capacity, queues: Mutex::new(queues) })
+        let cache = Arc::new(S3FifoCache { capacity, queues: Mutex::new(queues) });
+        let weak: Weak<S3FifoCache<V>> = Arc::downgrade(&cache);
+        register_fork_participant(ForkRank::Cache, weak);
+        cache
     }
 
     /// Allocates `count` empty slots for one owner.

@@ -23,6 +23,7 @@ impl DbInner {
     /// the log.
     pub(super) fn close(&self) -> Result<()> {
         if !self.owner_process.is_current() {
+            self.release_inherited_lock();
             return Ok(());
         }
         if self.options.reuse_logs
@@ -51,6 +52,14 @@ impl DbInner {
         self.log_timers();
         *self.db_lock.lock() = None;
         outcome
+    }
+
+    /// Releases the directory lock in a forked child whose parent has exited without a close, so
+    /// that any process can open the database.
+    fn release_inherited_lock(&self) {
+        if let Some(owner) = self.lock_owner.as_ref().filter(|owner| owner.has_exited()) {
+            owner.release_inherited_lock();
+        }
     }
 
     /// Returns true if a flush now is cheaper than a replay at the next open.

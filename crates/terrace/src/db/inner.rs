@@ -47,6 +47,11 @@
 //! - `WriteController::delayed_until`, `MemtableSizer::last_flush`: under none.
 //! - `SubcompactionQueue::state`, `TaskQueue::state`, `RecoveryFlushContext::results`,
 //!   `SortedChunkPool::free`: under none. `results` is held while unused tables are removed.
+//! - `adoption`: before all other locks. A forked child holds it while it opens the database again,
+//!   which takes the locks of the new database.
+//! - A thread that forks holds `adoption`, `commit` and `state` of each open database, and then
+//!   `ChunkPool::free_chunks`, `TableCache::eviction`, `S3FifoCache::queues`, `FileLogger::file`
+//!   and locks of the env: see `terrace_sync::prepare_fork`.
 //! - Locks of the env: under any lock. The scheduler is called under `state`.
 //!
 //! A reader holds none of the locks of [`DbInner`] while it reads, and `state` is never held across
@@ -58,13 +63,13 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use terrace_env::{FileLock, ProcessToken};
+use terrace_env::{FileLock, LockOwner, ProcessToken};
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, SequenceNumber};
 use terrace_format::table::TableOptions;
 use terrace_format::version_edit::NUM_LEVELS;
 
-use super::components::background_error::{BackgroundError, forked_process_error};
+use super::components::background_error::{BackgroundError, forked_process_error, lost_in_fork_error};
 use super::components::background_jobs::BackgroundJobs;
 use super::components::compaction_stats::CompactionStats;
 use super::components::memory_budget::MemoryBudget;
@@ -93,9 +98,13 @@ pub(super) struct DbInner {
     /// Reference for background jobs.
     pub(super) weak_self: Weak<DbInner>,
     /// Process that opened the database. A forked child has the same log mapped, but no background
-    /// threads: it may only read.
+    /// threads: it may only read, until it adopts the database.
     pub(super) owner_process: ProcessToken,
+    /// Process of the directory lock, for its forked children.
+    pub(super) lock_owner: Option<Arc<dyn LockOwner>>,
     pub(super) directory: PathBuf,
+    /// The directory, independent of the current directory of the process.
+    pub(super) absolute_directory: PathBuf,
     pub(super) options: Options,
     pub(super) logger: Arc<dyn Logger>,
     pub(super) comparator: InternalComparator,
@@ -125,6 +134,7 @@ pub(super) struct DbInner {
     pub(super) background_jobs: Arc<BackgroundJobs>,
 
     // Locks, in lock order.
+    pub(super) fork_state: ForkState,
     /// One writer at a time takes sequence numbers and appends to the WAL. None in a read-only
     /// database and after close.
     pub(super) commit: Mutex<Option<WalWriter>>,
@@ -137,6 +147,19 @@ pub(super) struct DbInner {
     pub(super) state: Mutex<DbState>,
     /// Notified after each change of `state` that a thread may wait for.
     pub(super) state_changed: Condvar,
+}
+
+/// State of the database in a forked child.
+#[derive(Default)]
+pub(super) struct ForkState {
+    /// True in a child that cannot use its copy of the database.
+    pub(super) is_lost: AtomicBool,
+    /// True in a child that cannot lock `adoption`.
+    pub(super) is_adoption_lost: AtomicBool,
+    /// True after a child failed to adopt the database. Relaxed: only writes try again.
+    pub(super) is_adoption_refused: AtomicBool,
+    /// Held while a child opens the database again.
+    pub(super) adoption: Mutex<()>,
 }
 
 /// Memtables and version that one read uses.
@@ -286,7 +309,12 @@ impl DbInner {
     /// Returns an error in a child process that was forked after the database was opened.
     #[inline]
     pub(super) fn check_owner_process(&self) -> Result<()> {
-        if self.owner_process.is_current() { Ok(()) } else { Err(forked_process_error()) }
+        if self.owner_process.is_current() { Ok(()) } else { Err(self.forked_process_error()) }
+    }
+
+    /// Error for a write in a forked child that has not adopted the database.
+    pub(super) fn forked_process_error(&self) -> Error {
+        if self.is_lost_in_fork() { lost_in_fork_error() } else { forked_process_error() }
     }
 
     /// Error for a write to a database that is closed or read-only.

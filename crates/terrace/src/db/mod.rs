@@ -4,6 +4,7 @@
 //!   mod.rs         the handle `Db`
 //!   operations     read.rs, write/, background/, recovery/, ..   methods of `DbInner`
 //!   inner.rs       `DbInner`: the shared state and all locks
+//!   fork.rs        forks of the process, and adoption of the database by a child
 //!   components/    parts that know nothing of the shared state
 //! ```
 
@@ -11,6 +12,7 @@ mod background;
 mod close;
 pub(crate) mod components;
 mod delete_range;
+mod fork;
 mod inner;
 mod install;
 mod obsolete_files;
@@ -29,14 +31,16 @@ pub use components::pinned_value::PinnedValue;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::OnceLock;
 
+use terrace_env::ProcessToken;
 use terrace_format::batch::WriteBatch;
 
 use crate::error::Result;
 use crate::iterator::DbIterator;
 use crate::options::{DEFAULT_READ_OPTIONS, Options, ReadOptions, WriteOptions};
 use crate::snapshot::Snapshot;
-use crate::sync::Arc;
+use crate::sync::{Arc, ForkRank, ForkRegistration, Weak, register_fork_participant_until};
 use inner::{DbInner, FlushTarget};
 
 /// Open database.
@@ -52,7 +56,22 @@ pub struct Db {
 /// Closes the database when it is dropped. Clones of [`Db`] and iterators hold it; background jobs
 /// hold only the shared state.
 struct DbHandle {
+    /// The first field, so that no fork uses the shared state after its drop.
+    _fork_registration: ForkRegistration,
+    /// Process that opened the database.
+    owner_process: ProcessToken,
     inner: Arc<DbInner>,
+    /// Handle of a forked child that has adopted the database. Set under `ForkState::adoption`.
+    successor: OnceLock<Arc<DbHandle>>,
+}
+
+impl DbHandle {
+    fn new(inner: Arc<DbInner>) -> DbHandle {
+        let weak: Weak<DbInner> = Arc::downgrade(&inner);
+        let registration = register_fork_participant_until(ForkRank::Database, weak);
+        let owner_process = inner.owner_process;
+        DbHandle { _fork_registration: registration, owner_process, inner, successor: OnceLock::new() }
+    }
 }
 
 impl Db {
@@ -88,7 +107,7 @@ impl Db {
     /// ```
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
         let inner = DbInner::open(path.as_ref(), options)?;
-        Ok(Db { handle: Arc::new(DbHandle { inner }) })
+        Ok(Db { handle: Arc::new(DbHandle::new(inner)) })
     }
 
     /// Opens the database in directory `path` for reads only. Creates, changes and removes no file,
@@ -113,7 +132,7 @@ impl Db {
     /// ```
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
         let inner = DbInner::open_read_only(path.as_ref(), options)?;
-        Ok(Db { handle: Arc::new(DbHandle { inner }) })
+        Ok(Db { handle: Arc::new(DbHandle::new(inner)) })
     }
 
     /// Sets the value of `key`. Same as [`Db::write`] of a batch with this one operation.
@@ -146,7 +165,7 @@ impl Db {
         value: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
-        self.inner().write_one(key.as_ref(), Some(value.as_ref()), options)
+        self.writer()?.write_one(key.as_ref(), Some(value.as_ref()), options)
     }
 
     /// Deletes `key`, which need not exist. Same as [`Db::write`] of a batch with this one
@@ -176,7 +195,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
-        self.inner().write_one(key.as_ref(), None, options)
+        self.writer()?.write_one(key.as_ref(), None, options)
     }
 
     /// Applies all operations of `batch`, in order, or none of them.
@@ -225,7 +244,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
-        let inner = self.inner();
+        let inner = self.writer()?;
         inner.check_batch_memory(batch)?;
         inner.write(batch, options)
     }
@@ -267,7 +286,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Vec<u8>>> {
-        self.inner().get(key.as_ref(), options)
+        self.reader(options).inner.get(key.as_ref(), options)
     }
 
     /// Creates a snapshot of the current state. It contains every write that has returned, and no
@@ -285,8 +304,8 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let snapshot = self.inner().snapshots.new_snapshot(self.inner().read_state.visible_seqno());
-        snapshot.attach(&self.handle)
+        let handle = self.handle();
+        handle.inner.snapshots.new_snapshot(handle.inner.read_state.visible_seqno()).attach(handle)
     }
 
     /// Returns a cursor on the current state. It can seek, and later writes do not change it.
@@ -326,7 +345,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn raw_iter_with(&self, options: &ReadOptions) -> DbIterator {
-        DbInner::new_iter(&self.handle, options)
+        DbInner::new_iter(self.reader(options), options)
     }
 
     /// Estimates for each range how many bytes its entries take in table files. A range includes
@@ -375,7 +394,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.inner().compact_range(begin, end)
+        self.writer()?.compact_range(begin, end)
     }
 
     /// Writes the memtables to tables. Returns when the tables are durable.
@@ -395,11 +414,12 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn flush(&self) -> Result<()> {
-        self.inner().flush(FlushTarget::AnyLevel)
+        self.writer()?.flush(FlushTarget::AnyLevel)
     }
 
     /// Closes the database if this is its last handle and no iterator exists. Otherwise only drops
-    /// the handle.
+    /// the handle. In a forked child, the handles of the parent's other threads exist for ever:
+    /// [`Db::shutdown`] closes the database nevertheless.
     ///
     /// Makes the log durable; the next open replays it. Cancels a running compaction. When this
     /// returns, another process can open the database.
@@ -421,7 +441,7 @@ impl Db {
     /// ```
     pub fn close(self) -> Result<()> {
         // `try_unwrap` could fail for two clones that close at the same time.
-        Arc::into_inner(self.handle).map_or(Ok(()), |handle| handle.inner.close())
+        DbHandle::close_last(self.handle)
     }
 
     /// Closes the database for all handles and iterators, as [`Db::close`] does for the last one.
@@ -447,13 +467,49 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn shutdown(&self) -> Result<()> {
-        let outcome = self.inner().close();
-        self.inner().join_background_jobs();
+        let inner = &self.handle.newest().inner;
+        let outcome = inner.close();
+        inner.join_background_jobs();
         outcome
     }
 
+    /// Returns the handle for an operation of this process.
+    #[inline]
+    fn handle(&self) -> &Arc<DbHandle> {
+        let is_owner = self.handle.owner_process.is_current();
+        if is_owner { &self.handle } else { self.handle.after_fork() }
+    }
+
+    #[inline]
     fn inner(&self) -> &DbInner {
-        &self.handle.inner
+        &self.handle().inner
+    }
+
+    /// Returns the handle for a read. A snapshot from before an adoption reads the state at the
+    /// fork.
+    #[inline]
+    fn reader(&self, options: &ReadOptions) -> &Arc<DbHandle> {
+        match &options.snapshot {
+            Some(snapshot) if snapshot.belongs_to(&self.handle.inner.snapshots) => &self.handle,
+            _ => self.handle(),
+        }
+    }
+
+    /// Returns the shared state for a write.
+    #[inline]
+    fn writer(&self) -> Result<&DbInner> {
+        let is_owner = self.handle.owner_process.is_current();
+        let handle = if is_owner { &self.handle } else { self.handle.after_fork_for_write()? };
+        Ok(&handle.inner)
+    }
+}
+
+impl DbHandle {
+    /// Drops `handle`, and closes the database if it was the last one.
+    fn close_last(handle: Arc<DbHandle>) -> Result<()> {
+        let Some(mut handle) = Arc::into_inner(handle) else { return Ok(()) };
+        let adopted = handle.successor.take().map_or(Ok(()), DbHandle::close_last);
+        handle.inner.close().and(adopted)
     }
 }
 

@@ -81,7 +81,8 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn is_leveldb_compatible(&self) -> bool {
-        !self.inner().state.lock().version_set.is_incompatible
+        let inner = self.inner();
+        !inner.is_lost_in_fork() && !inner.state.lock().version_set.is_incompatible
     }
 
     /// Returns the directory as the caller passed it to [`Db::open`].
@@ -94,12 +95,13 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn path(&self) -> &Path {
-        &self.inner().directory
+        &self.handle.inner.directory
     }
 }
 
 impl DbInner {
     pub(super) fn property(&self, name: &str) -> Option<String> {
+        self.check_not_lost_in_fork().ok()?;
         match name {
             "terrace.stats" => return Some(self.terrace_stats()),
             "terrace.memory" => return Some(self.memory_use().total().to_string()),

@@ -112,6 +112,7 @@ impl DbInner {
         options: &ReadOptions,
         visible_seqno: SequenceNumber,
     ) -> Result<SequenceNumber> {
+        self.check_not_lost_in_fork()?;
         match &options.snapshot {
             None => Ok(visible_seqno),
             Some(snapshot) if snapshot.belongs_to(&self.snapshots) => Ok(snapshot.sequence()),
@@ -235,7 +236,7 @@ impl Db {
         options: &ReadOptions,
     ) -> Result<bool> {
         value.clear();
-        let inner = self.inner();
+        let inner = &self.reader(options).inner;
         let found = inner
             .get_impl(key.as_ref(), options, |found| extend_copy(value, found.bytes(), &inner.directory))?;
         Ok(found.transpose()?.is_some())
@@ -275,7 +276,7 @@ impl Db {
         key: impl AsRef<[u8]>,
         options: &ReadOptions,
     ) -> Result<Option<PinnedValue>> {
-        self.inner().get_impl(key.as_ref(), options, |value| value.into_pinned())
+        self.reader(options).inner.get_impl(key.as_ref(), options, |value| value.into_pinned())
     }
 
     /// Returns true if `key` exists now. Same as [`Db::get`], without the value. The result is
@@ -307,7 +308,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn contains_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
-        Ok(self.inner().get_impl(key.as_ref(), options, |_| ())?.is_some())
+        Ok(self.reader(options).inner.get_impl(key.as_ref(), options, |_| ())?.is_some())
     }
 
     /// Returns the values of `keys` at one moment, in the order of `keys`. Keys may be unsorted and
@@ -350,7 +351,7 @@ impl Db {
         keys: &[impl AsRef<[u8]>],
         options: &ReadOptions,
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        self.inner().multi_get(keys, options)
+        self.reader(options).inner.multi_get(keys, options)
     }
 }
 
@@ -402,6 +403,10 @@ impl IterObserver for IterState {
         {
             self.handle.inner.request_flush(&read_state.memtable);
         }
+    }
+
+    fn check_not_lost_in_fork(&self) -> Result<()> {
+        self.handle.inner.check_not_lost_in_fork()
     }
 }
 

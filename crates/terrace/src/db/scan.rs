@@ -26,7 +26,11 @@ struct ScanSource {
 
 impl IterSource for ScanSource {
     fn open(&self) -> DbIterator {
-        DbInner::new_iter_at(&self.handle, &self.read_state, self.sequence, &self.options)
+        let iter = DbInner::new_iter_at(&self.handle, &self.read_state, self.sequence, &self.options);
+        match self.handle.inner.check_not_lost_in_fork() {
+            Ok(()) => iter,
+            Err(error) => iter.with_permanent_error(error),
+        }
     }
 
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
@@ -112,7 +116,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn iter(&self) -> Iter {
-        DbInner::new_scan(&self.handle, ReadOptions::DEFAULT)
+        DbInner::new_scan(self.handle(), ReadOptions::DEFAULT)
     }
 
     /// Returns the entries that `options` selects by snapshot, bounds and prefix, in key order.
@@ -131,7 +135,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn iter_with(&self, options: &ReadOptions) -> Iter {
-        DbInner::new_scan(&self.handle, options.clone())
+        DbInner::new_scan(self.reader(options), options.clone())
     }
 
     /// Returns the entries whose keys are in `range`, in key order, at the state of this moment.
@@ -153,7 +157,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
-        DbInner::new_range_scan(&self.handle, range, ReadOptions::default())
+        DbInner::new_range_scan(self.handle(), range, ReadOptions::default())
     }
 
     /// Returns the entries whose keys begin with `prefix`, in key order, at the state of this
@@ -171,7 +175,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
-        DbInner::new_scan(&self.handle, ReadOptions::default().prefix(prefix.as_ref()))
+        DbInner::new_scan(self.handle(), ReadOptions::default().prefix(prefix.as_ref()))
     }
 
     /// Deletes every key in `range`.
@@ -207,8 +211,9 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        let (begin, end) = self.inner().key_bounds(range)?;
-        self.inner().delete_range(begin.as_deref(), end.as_deref())
+        let inner = self.writer()?;
+        let (begin, end) = inner.key_bounds(range)?;
+        inner.delete_range(begin.as_deref(), end.as_deref())
     }
 }
 

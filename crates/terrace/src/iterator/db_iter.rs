@@ -98,6 +98,7 @@ impl DbIter {
     /// Makes the iterator invalid for ever, with `error` as its status.
     pub(crate) fn set_permanent_error(&mut self, error: Error) {
         self.has_invalid_options = true;
+        self.valid = false;
         self.first_error = Some(error);
     }
 

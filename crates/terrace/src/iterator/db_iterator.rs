@@ -1,5 +1,7 @@
 //! Iterator of the public API.
 
+use terrace_env::ProcessToken;
+
 use super::db_iter::DbIter;
 use super::read_sample::{IterObserver, ReadSampler};
 use crate::error::Error;
@@ -32,9 +34,11 @@ use crate::sync::Arc;
 /// ```
 pub struct DbIterator {
     iter: DbIter,
+    /// Process that created the iterator.
+    process: ProcessToken,
     /// Database that owns the memory that `iter` reads. The field is the last one, so that it is
     /// dropped last.
-    _observer: Option<Arc<dyn IterObserver>>,
+    observer: Arc<dyn IterObserver>,
 }
 
 impl DbIterator {
@@ -42,7 +46,7 @@ impl DbIterator {
     /// `observer`.
     pub(crate) fn new(mut iter: DbIter, observer: Arc<dyn IterObserver>) -> DbIterator {
         iter.sampler = ReadSampler::new(Arc::clone(&observer));
-        DbIterator { iter, _observer: Some(observer) }
+        DbIterator { iter, process: ProcessToken::current(), observer }
     }
 
     /// Returns this iterator without entries and with `error` as its status.
@@ -71,96 +75,6 @@ impl DbIterator {
         /// ```
         #[inline]
         pub fn valid;
-
-        /// Moves to the first key.
-        ///
-        /// ```
-        /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
-        /// # let db = terrace::Db::open("cities", &options)?;
-        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
-        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.raw_iter();
-        ///
-        /// iter.seek_to_first();
-        /// assert_eq!(iter.key(), b"CH/Bern");
-        /// # Ok::<(), terrace::Error>(())
-        /// ```
-        pub fn seek_to_first;
-
-        /// Moves to the last key.
-        ///
-        /// ```
-        /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
-        /// # let db = terrace::Db::open("cities", &options)?;
-        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
-        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.raw_iter();
-        ///
-        /// iter.seek_to_last();
-        /// assert_eq!(iter.key(), b"CH/Chur");
-        /// # Ok::<(), terrace::Error>(())
-        /// ```
-        pub fn seek_to_last;
-
-        /// Moves to the first key that is at or after `target`.
-        ///
-        /// ```
-        /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
-        /// # let db = terrace::Db::open("cities", &options)?;
-        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
-        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.raw_iter();
-        ///
-        /// iter.seek(b"CH/C");
-        /// assert_eq!(iter.key(), b"CH/Chur");
-        /// iter.seek(b"FR/");
-        /// assert!(!iter.valid(), "there is no such key");
-        /// # Ok::<(), terrace::Error>(())
-        /// ```
-        pub fn seek;
-
-        /// Moves to the next key. Does nothing if the iterator is invalid.
-        ///
-        /// ```
-        /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
-        /// # let db = terrace::Db::open("cities", &options)?;
-        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
-        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.raw_iter();
-        ///
-        /// iter.seek_to_first();
-        /// iter.next();
-        /// assert_eq!(iter.key(), b"CH/Chur");
-        /// iter.next();
-        /// assert!(!iter.valid());
-        /// # Ok::<(), terrace::Error>(())
-        /// ```
-        // LevelDB's name; `Iter` implements `Iterator`.
-        #[allow(clippy::should_implement_trait)]
-        #[inline]
-        pub fn next;
-
-        /// Moves to the key before. Does nothing if the iterator is invalid.
-        ///
-        /// ```
-        /// # let env = terrace::Env::in_memory();
-        /// # let options = terrace::Options::default().create_if_missing(true).env(env);
-        /// # let db = terrace::Db::open("cities", &options)?;
-        /// # db.put(b"CH/Bern", b"46.95,7.45")?;
-        /// # db.put(b"CH/Chur", b"46.85,9.53")?;
-        /// let mut iter = db.raw_iter();
-        ///
-        /// iter.seek(b"CH/Chur");
-        /// iter.prev();
-        /// assert_eq!(iter.key(), b"CH/Bern");
-        /// # Ok::<(), terrace::Error>(())
-        /// ```
-        #[inline]
-        pub fn prev;
 
         /// Returns the current key, or an empty slice if the iterator is invalid.
         ///
@@ -214,6 +128,126 @@ impl DbIterator {
         /// # Ok::<(), terrace::Error>(())
         /// ```
         pub fn status;
+    }
+
+    /// Moves to the first key.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.raw_iter();
+    ///
+    /// iter.seek_to_first();
+    /// assert_eq!(iter.key(), b"CH/Bern");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn seek_to_first(&mut self) {
+        self.check_fork();
+        self.iter.seek_to_first();
+    }
+
+    /// Moves to the last key.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.raw_iter();
+    ///
+    /// iter.seek_to_last();
+    /// assert_eq!(iter.key(), b"CH/Chur");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn seek_to_last(&mut self) {
+        self.check_fork();
+        self.iter.seek_to_last();
+    }
+
+    /// Moves to the first key that is at or after `target`.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.raw_iter();
+    ///
+    /// iter.seek(b"CH/C");
+    /// assert_eq!(iter.key(), b"CH/Chur");
+    /// iter.seek(b"FR/");
+    /// assert!(!iter.valid(), "there is no such key");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn seek(&mut self, target: &[u8]) {
+        self.check_fork();
+        self.iter.seek(target);
+    }
+
+    /// Moves to the next key. Does nothing if the iterator is invalid.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.raw_iter();
+    ///
+    /// iter.seek_to_first();
+    /// iter.next();
+    /// assert_eq!(iter.key(), b"CH/Chur");
+    /// iter.next();
+    /// assert!(!iter.valid());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    // LevelDB's name; `Iter` implements `Iterator`.
+    #[allow(clippy::should_implement_trait)]
+    #[inline]
+    pub fn next(&mut self) {
+        self.check_fork();
+        self.iter.next();
+    }
+
+    /// Moves to the key before. Does nothing if the iterator is invalid.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.raw_iter();
+    ///
+    /// iter.seek(b"CH/Chur");
+    /// iter.prev();
+    /// assert_eq!(iter.key(), b"CH/Bern");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    #[inline]
+    pub fn prev(&mut self) {
+        self.check_fork();
+        self.iter.prev();
+    }
+
+    /// Checks in a forked child whether it can read the database.
+    #[inline]
+    fn check_fork(&mut self) {
+        if !self.process.is_current() {
+            self.check_not_lost_in_fork();
+        }
+    }
+
+    #[cold]
+    fn check_not_lost_in_fork(&mut self) {
+        if let Err(error) = self.observer.check_not_lost_in_fork() {
+            self.iter.set_permanent_error(error);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Read samples: a scan reports about one entry per MiB that it reads, and long runs of skipped
 //! entries. The database uses both to choose compactions and flushes.
 
+use crate::error::Result;
 use crate::sync::Arc;
 
 /// Number of entries of the newest memtable from which one step reports that it skipped them. The
@@ -22,6 +23,11 @@ pub(crate) trait IterObserver: Send + Sync {
     /// Records that one step skipped `entries` entries of the newest memtable, at least
     /// [`SKIPPED_REPORT_MIN`].
     fn record_skipped(&self, entries: usize);
+
+    /// Returns an error in a forked child that cannot read the database.
+    fn check_not_lost_in_fork(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Reporter of read samples and skipped entries. Without an observer, it reports nothing.

@@ -22,7 +22,7 @@ use terrace_env::MemMapping;
 use terrace_format::key::KEY_TRAILER_SIZE;
 
 use super::insert_mode::InsertMode;
-use crate::sync::{Arc, AtomicPtr, AtomicUsize, LoomCells, Mutex, Ordering};
+use crate::sync::{Arc, AtomicPtr, AtomicUsize, ForkLocks, ForkParticipant, LoomCells, Mutex, Ordering};
 
 /// Size of the first chunk in bytes. Each chunk has twice the size of the previous one, up to
 /// [`MAX_CHUNK_SIZE`]: a small memtable takes little memory.
@@ -102,6 +102,12 @@ pub(crate) struct ChunkPool {
 impl Default for ChunkPool {
     fn default() -> ChunkPool {
         ChunkPool { free_chunks: Mutex::default(), max_chunks: POOLED_CHUNKS_MAX }
+    }
+}
+
+impl ForkParticipant for ChunkPool {
+    fn lock_for_fork(self: Arc<Self>, locks: &mut ForkLocks) {
+        locks.lock(&self, |pool| &pool.free_chunks);
     }
 }
 
@@ -450,7 +456,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        for chunk in self.chunks.lock().drain(..) {
+        for chunk in self.chunks.get_mut().drain(..) {
             // SAFETY: `leak` boxed the chunk. `&mut self` proves that no thread uses the arena, and
             // `drain` yields each chunk once.
             let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };

@@ -6,10 +6,11 @@
 //! since the hand last passed them.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use terrace_env::AccessMode;
+use terrace_env::{AccessMode, FileError};
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalKey, SequenceNumber};
 use terrace_format::table::TableProperties;
@@ -21,7 +22,10 @@ use super::table_reader::{TableReader, TableReaderContext};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::stats::Statistics;
-use crate::sync::{Arc, AtomicBool, HazardCell, HazardGuard, Mutex, Ordering, RetireList, Retired, Weak};
+use crate::sync::{
+    Arc, AtomicBool, ForkLocks, ForkParticipant, HazardCell, HazardGuard, Mutex, Ordering, RetireList,
+    Retired, Weak,
+};
 
 /// Slot for the open reader of one table file.
 #[derive(Default)]
@@ -45,7 +49,7 @@ pub(crate) struct TableStats {
 impl TableHandle {
     /// Sets the statistics. Returns false if they were already set.
     pub(crate) fn set_stats(&self, stats: TableStats) -> bool {
-        self.stats.set(stats).is_ok()
+        terrace_sync::set_for_fork(&self.stats, stats)
     }
 
     /// Returns the statistics. They are known for a table that was written or opened since the open
@@ -115,6 +119,12 @@ pub(crate) type OnStats = Box<dyn Fn(TableStats) + Send + Sync>;
 
 /// Number of file descriptors for other files: WAL, MANIFEST, LOCK, LOG, and a few temporary ones.
 const NON_TABLE_FILES: usize = 10;
+
+impl ForkParticipant for TableCache {
+    fn lock_for_fork(self: Arc<Self>, locks: &mut ForkLocks) {
+        locks.lock(&self, |cache| &cache.eviction);
+    }
+}
 
 impl TableCache {
     pub(crate) fn new(
@@ -204,7 +214,7 @@ impl TableCache {
                 let old = self.directory.join(FileName::OldTable(number).to_string());
                 match fs.open_random_access(&old, access) {
                     Ok(file) => (old, file),
-                    Err(_) => return Err(Error::from(error)),
+                    Err(_) => return Err(missing_table_error(&error)),
                 }
             }
             opened => (path, opened?),
@@ -236,4 +246,11 @@ impl TableCache {
         // The new table joins the queue last, so that the loop cannot evict it.
         clock.open_tables.push_back(Arc::downgrade(opened));
     }
+}
+
+/// Error for a table file that does not exist. Its kind is not `NotFound`, which callers take for a
+/// missing key.
+fn missing_table_error(error: &FileError) -> Error {
+    let cause = io::Error::other("table file is missing");
+    Error::from(FileError::new("open", &error.path, cause))
 }

@@ -14,18 +14,18 @@ use libc::{BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, 
 
 /// System call that fails.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RefusedCall {
-    pub(super) number: libc::c_long,
+pub(in crate::harness) struct RefusedCall {
+    pub(in crate::harness) number: libc::c_long,
     /// Argument that must match, or `None` to refuse every call.
-    pub(super) argument: Option<ArgumentMatch>,
+    pub(in crate::harness) argument: Option<ArgumentMatch>,
 }
 
 /// Condition on the lower 32 bits of an argument: `argument & mask == value`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ArgumentMatch {
-    pub(super) index: u32,
-    pub(super) mask: u32,
-    pub(super) value: u32,
+pub(in crate::harness) struct ArgumentMatch {
+    pub(in crate::harness) index: u32,
+    pub(in crate::harness) mask: u32,
+    pub(in crate::harness) value: u32,
 }
 
 /// Offset of the number in `seccomp_data`, in bytes.
@@ -34,7 +34,7 @@ const NUMBER_OFFSET: u32 = 0;
 const ARGUMENTS_OFFSET: u32 = 16;
 
 /// Makes the calls fail with `errno` from now on. The process cannot undo this.
-pub(super) fn refuse(calls: &[RefusedCall], errno: i32) -> io::Result<()> {
+pub(in crate::harness) fn refuse(calls: &[RefusedCall], errno: i32) -> io::Result<()> {
     let mut filter: Vec<sock_filter> = calls.iter().flat_map(|call| rule(call, errno)).collect();
     filter.push(statement(BPF_RET | BPF_K, libc::SECCOMP_RET_ALLOW));
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };

@@ -49,3 +49,10 @@ pub(crate) fn panic_error() -> Error {
 pub(crate) fn forked_process_error() -> Error {
     Error::NotSupported("database was opened by the parent process, before fork".into())
 }
+
+/// Error for a use of a database in a child that was forked while a thread of the parent held the
+/// database for too long.
+#[cold]
+pub(crate) fn lost_in_fork_error() -> Error {
+    Error::NotSupported("database was busy in another thread of the parent process during fork".into())
+}

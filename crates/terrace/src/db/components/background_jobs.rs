@@ -1,14 +1,23 @@
 //! Count of the background jobs that hold the database.
 
+use terrace_env::ProcessToken;
+
 use crate::sync::{Arc, Condvar, Mutex};
 
 /// Number of jobs that hold a reference to the shared state. A job reports its end while it still
 /// holds the reference. After close, its caller may drop values that it shared with the database,
 /// so close waits until the last job has dropped its reference.
-#[derive(Default)]
 pub(crate) struct BackgroundJobs {
+    /// Process that runs the jobs.
+    process: ProcessToken,
     count: Mutex<usize>,
     all_done: Condvar,
+}
+
+impl Default for BackgroundJobs {
+    fn default() -> BackgroundJobs {
+        BackgroundJobs { process: ProcessToken::current(), count: Mutex::new(0), all_done: Condvar::new() }
+    }
 }
 
 /// Registration of one job. The job ends when this is dropped.
@@ -31,7 +40,10 @@ impl BackgroundJobs {
 
 impl Drop for JobGuard {
     fn drop(&mut self) {
-        *self.0.count.lock() -= 1;
-        self.0.all_done.notify_all();
+        // A thread that a forked child does not have may hold the lock.
+        if self.0.process.is_current() {
+            *self.0.count.lock() -= 1;
+            self.0.all_done.notify_all();
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::db::components::wal_sync::WalSync;
 use crate::db::components::write_contention::WriteContention;
 use crate::db::components::write_controller::{CompactionRate, WriteController};
 use crate::db::components::write_queue::WriteQueue;
-use crate::db::inner::{DbInner, DbState, ReadState};
+use crate::db::inner::{DbInner, DbState, ForkState, ReadState};
 use crate::memtable::{ChunkPool, Memtable};
 use crate::options::Options;
 use crate::snapshot::SnapshotList;
@@ -57,7 +57,9 @@ impl DbOpener<'_> {
         Arc::new_cyclic(|inner| DbInner {
             weak_self: inner.clone(),
             owner_process: ProcessToken::current(),
+            lock_owner: db_lock.as_ref().and_then(|lock| lock.owner()),
             directory: self.directory.to_path_buf(),
+            absolute_directory: options.env.fs.absolute(self.directory),
             compaction_limits: compaction_limits(&options),
             table_cache: Arc::new(TableCache::new(
                 self.directory,
@@ -81,6 +83,7 @@ impl DbOpener<'_> {
             background_error: BackgroundError::new(),
             is_shutting_down: AtomicBool::new(false),
             wal_sync: WalSync::new(wal_writer.iter().map(|writer| writer.wal.clone()).collect()),
+            fork_state: ForkState::default(),
             commit: Mutex::new(wal_writer),
             manifest: Mutex::new(manifest),
             state: Mutex::new(new_state(version_set, memtable)),
