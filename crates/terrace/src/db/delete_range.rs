@@ -70,7 +70,10 @@ impl DbInner {
             }
             drop(rest);
             match self.with_compaction_paused(|last| self.drop_tables(last, range))? {
-                DropOutcome::Done => return Ok(()),
+                DropOutcome::Done => {
+                    self.remove_obsolete_files();
+                    return Ok(());
+                }
                 DropOutcome::Retry => {}
                 DropOutcome::SnapshotHeld => break,
             }

@@ -407,10 +407,10 @@ impl IterObserver for IterState {
 
 impl Drop for IterState {
     fn drop(&mut self) {
-        // The last owner of a read state removes the tables that became obsolete meanwhile. A get
-        // does not: the next installed edit removes them.
+        // The last owner of a read state schedules the removal of the tables that became obsolete
+        // meanwhile. A get does not: the next flush or compaction does.
         if self.read_state.take().and_then(Arc::into_inner).is_some() {
-            self.handle.inner.remove_obsolete_files();
+            self.handle.inner.schedule_obsolete_file_removal();
         }
     }
 }

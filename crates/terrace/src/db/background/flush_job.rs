@@ -197,6 +197,8 @@ impl DbInner {
         );
         installed.map_err(|error| self.handle_flush_error(error, immutable, output))?;
         self.remove_flushed_log(immutable);
+        // Gets may have released tables since the last installation.
+        self.schedule_obsolete_file_removal();
         let level = level.get();
         let time = self.record_flush(immutable, output, level, size);
         self.logger.log(format_args!(
