@@ -16,13 +16,19 @@
 //! leaves the merging iterator at the shown version. If the shared prefix proves nothing, the fast
 //! path changes nothing, and the step takes the slow path.
 //!
+//! A key with many versions would need as many steps. After a few hidden versions, each run seeks
+//! beyond them ([`HiddenVersions`]).
+//!
 //! With several runs, the current run takes the fast path up to the next key of the other runs
 //! ([`OtherRunsBound`]), which is known to differ from the current key.
+
+use std::cmp::Ordering;
 
 use terrace_format::DecodeError;
 use terrace_format::key::{self, InternalComparator, ParsedInternalKey, SequenceNumber, ValueType};
 
 use super::bounds::{IterBounds, OtherRunsBound};
+use super::hidden_versions::HiddenVersions;
 use super::merging_iter::{Direction, MergingIter};
 use super::prefetch::{prefetch_backward, prefetch_forward};
 use super::read_sample::ReadSampler;
@@ -57,6 +63,8 @@ pub(crate) struct DbIter {
     /// Shown value in [`Position::BeforeEntry`].
     saved_value: Vec<u8>,
     other_runs_bound: OtherRunsBound,
+    /// Hidden versions of `saved_key` in the current step.
+    hidden_versions: HiddenVersions,
     first_error: Option<Error>,
     /// True if the read options are invalid. Such an iterator shows no entry.
     has_invalid_options: bool,
@@ -83,6 +91,7 @@ impl DbIter {
             saved_key: Vec::new(),
             saved_value: Vec::new(),
             other_runs_bound: OtherRunsBound::default(),
+            hidden_versions: HiddenVersions::default(),
             first_error: None,
             has_invalid_options: false,
             skipped_entries: 0,
@@ -242,6 +251,7 @@ impl DbIter {
     fn scan_forward(&mut self, mut skipping: bool) {
         self.valid = false;
         self.other_runs_bound.direction = None;
+        self.hidden_versions = HiddenVersions::default();
         while let Some((internal_key, value)) = self.merging_iter.entry() {
             self.sampler.record_read(internal_key, value);
             if let Some(upper) = &self.bounds.upper
@@ -251,16 +261,26 @@ impl DbIter {
             }
             match key::parse(internal_key) {
                 Ok(ParsedInternalKey { user_key, sequence, value_type }) if sequence <= self.sequence => {
-                    let is_hidden = skipping
-                        && self.merging_iter.comparator.compare_user_keys(user_key, &self.saved_key).is_le();
+                    let order = skipping
+                        .then(|| self.merging_iter.comparator.compare_user_keys(user_key, &self.saved_key));
                     match value_type {
-                        _ if is_hidden => {}
+                        _ if order.is_some_and(Ordering::is_le) => {
+                            if order == Some(Ordering::Equal)
+                                && self.hidden_versions.should_reseek(self.merging_iter.current_run())
+                            {
+                                self.skipped_entries +=
+                                    usize::from(self.merging_iter.is_in_newest_memtable());
+                                self.merging_iter.skip_user_key(&self.saved_key);
+                                continue;
+                            }
+                        }
                         ValueType::Value => return self.show_current_forward(),
                         ValueType::Deletion => {
                             // The tombstone hides all older versions of its key.
                             skipping = true;
                             self.saved_key.clear();
                             self.saved_key.extend_from_slice(user_key);
+                            self.hidden_versions = HiddenVersions::default();
                         }
                     }
                 }
@@ -291,25 +311,38 @@ impl DbIter {
     fn scan_backward(&mut self) {
         self.valid = false;
         self.other_runs_bound.direction = None;
+        self.hidden_versions = HiddenVersions::default();
+        // True if `saved_key` is the key of the last visible version.
+        let mut has_saved_key = false;
         let mut has_saved_entry = false;
         while let Some((internal_key, value)) = self.merging_iter.entry() {
             self.sampler.record_read(internal_key, value);
             match key::parse(internal_key) {
                 Ok(ParsedInternalKey { user_key, sequence, value_type }) if sequence <= self.sequence => {
                     let comparator = &self.merging_iter.comparator;
-                    if has_saved_entry {
-                        if comparator.compare_user_keys(user_key, &self.saved_key).is_lt() {
+                    let order =
+                        has_saved_key.then(|| comparator.compare_user_keys(user_key, &self.saved_key));
+                    if order.is_none_or(Ordering::is_lt) {
+                        if has_saved_entry {
                             break;
                         }
-                    } else if let Some(lower) = &self.bounds.lower
-                        && comparator.compare_user_keys(user_key, lower).is_lt()
-                    {
-                        return;
+                        if let Some(lower) = &self.bounds.lower
+                            && comparator.compare_user_keys(user_key, lower).is_lt()
+                        {
+                            return;
+                        }
+                        self.hidden_versions = HiddenVersions::default();
+                    }
+                    if order != Some(Ordering::Equal) {
+                        self.saved_key.clear();
+                        self.saved_key.extend_from_slice(user_key);
+                        has_saved_key = true;
+                    } else if self.hidden_versions.should_reseek(self.merging_iter.current_run()) {
+                        self.merging_iter.skip_to_newest_version(&self.saved_key, self.sequence);
+                        continue;
                     }
                     has_saved_entry = value_type == ValueType::Value;
                     if has_saved_entry {
-                        self.saved_key.clear();
-                        self.saved_key.extend_from_slice(user_key);
                         self.saved_value.clear();
                         if let Err(error) = extend_copy(&mut self.saved_value, value, "database".as_ref()) {
                             self.first_error.get_or_insert(error);

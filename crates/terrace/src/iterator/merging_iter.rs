@@ -6,7 +6,7 @@
 
 use terrace_format::block::BlockIter;
 use terrace_format::comparator::Comparator;
-use terrace_format::key::{self, InternalComparator};
+use terrace_format::key::{self, InternalComparator, SequenceNumber};
 use terrace_sync::mutant;
 
 use super::LevelIter;
@@ -209,20 +209,51 @@ impl MergingIter {
 
     #[inline]
     fn step(&mut self, direction: Direction) {
+        self.move_current(direction, |run| match direction {
+            Direction::Forward => run.next(),
+            Direction::Backward => run.prev(),
+        });
+    }
+
+    /// Moves the current run with `move_run`, in `direction`, and finds the new current run.
+    #[inline]
+    fn move_current(&mut self, direction: Direction, move_run: impl FnOnce(&mut ChildIter)) {
         let Some(current) = self.current else { return };
         let is_switch = self.direction != direction;
         if is_switch {
             self.switch_direction(current, direction);
         }
-        let run = &mut self.children[current];
-        match direction {
-            Direction::Forward => run.next(),
-            Direction::Backward => run.prev(),
-        }
+        move_run(&mut self.children[current]);
         // A switch moves the other runs too.
         if is_switch || !self.is_still_first(current) {
             self.find_current();
         }
+    }
+
+    /// Returns the index of the current run.
+    #[inline]
+    pub(super) fn current_run(&self) -> Option<usize> {
+        self.current
+    }
+
+    /// Moves the current run forward, beyond all versions of its current user key, `user_key`.
+    ///
+    /// A run of a damaged table may stay at a version of the key, or move back.
+    pub(super) fn skip_user_key(&mut self, user_key: &[u8]) {
+        self.move_current(Direction::Forward, |run| {
+            key::with_seek_key(user_key, 0, |target| run.seek(target));
+            if mutant!(ReseekSkipsVisibleVersion) {
+                run.next();
+            }
+        });
+    }
+
+    /// Moves the current run back to the newest version of its current user key, `user_key`, that
+    /// `sequence` sees. The current entry is such a version, and the last move was backward.
+    pub(super) fn skip_to_newest_version(&mut self, user_key: &[u8], sequence: SequenceNumber) {
+        self.move_current(Direction::Backward, |run| {
+            key::with_seek_key(user_key, sequence, |target| run.seek(target));
+        });
     }
 }
 
