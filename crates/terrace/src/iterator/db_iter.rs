@@ -17,7 +17,8 @@
 //! path changes nothing, and the step takes the slow path.
 //!
 //! A key with many versions would need as many steps. After a few hidden versions, each run seeks
-//! beyond them ([`HiddenVersions`]).
+//! beyond them ([`HiddenVersions`]). A memtable links the versions of a key, so its cursor moves
+//! from key to key at once.
 //!
 //! With several runs, the current run takes the fast path up to the next key of the other runs
 //! ([`OtherRunsBound`]), which is known to differ from the current key.
@@ -203,7 +204,11 @@ impl DbIter {
         match self.position {
             Position::AtEntry => {
                 self.save_current_key();
-                self.merging_iter.next();
+                if self.merging_iter.is_in_memtable() {
+                    self.merging_iter.skip_user_key(&self.saved_key);
+                } else {
+                    self.merging_iter.next();
+                }
             }
             // `saved_key` is the key whose versions must be skipped.
             Position::BeforeEntry => {
@@ -222,7 +227,7 @@ impl DbIter {
         if self.position == Position::AtEntry {
             self.save_current_key();
             while self.merging_iter.valid() && !self.merging_iter.compare_user_key(&self.saved_key).is_lt() {
-                self.merging_iter.prev();
+                self.merging_iter.prev_user_key_of_memtable();
             }
             self.position = Position::BeforeEntry;
         }
@@ -259,21 +264,19 @@ impl DbIter {
             {
                 return;
             }
+            let is_in_memtable = self.merging_iter.is_in_memtable();
+            // True if the current run has no other entry to show for the user key, `saved_key`.
+            let mut skips_user_key = false;
             match key::parse(internal_key) {
                 Ok(ParsedInternalKey { user_key, sequence, value_type }) if sequence <= self.sequence => {
                     let order = skipping
                         .then(|| self.merging_iter.comparator.compare_user_keys(user_key, &self.saved_key));
                     match value_type {
-                        _ if order.is_some_and(Ordering::is_le) => {
-                            if order == Some(Ordering::Equal)
-                                && self.hidden_versions.should_reseek(self.merging_iter.current_run())
-                            {
-                                self.skipped_entries +=
-                                    usize::from(self.merging_iter.is_in_newest_memtable());
-                                self.merging_iter.skip_user_key(&self.saved_key);
-                                continue;
-                            }
+                        _ if order == Some(Ordering::Equal) => {
+                            skips_user_key = is_in_memtable
+                                || self.hidden_versions.should_reseek(self.merging_iter.current_run());
                         }
+                        _ if order == Some(Ordering::Less) => {}
                         ValueType::Value => return self.show_current_forward(),
                         ValueType::Deletion => {
                             // The tombstone hides all older versions of its key.
@@ -281,14 +284,23 @@ impl DbIter {
                             self.saved_key.clear();
                             self.saved_key.extend_from_slice(user_key);
                             self.hidden_versions = HiddenVersions::default();
+                            skips_user_key = is_in_memtable;
                         }
                     }
+                }
+                Ok(_) if is_in_memtable => {
+                    self.merging_iter.skip_newer_versions(self.sequence);
+                    continue;
                 }
                 Ok(_) => {}
                 Err(error) => self.record_error(error),
             }
             self.skipped_entries += usize::from(self.merging_iter.is_in_newest_memtable());
-            self.merging_iter.next();
+            if skips_user_key {
+                self.merging_iter.skip_user_key(&self.saved_key);
+            } else {
+                self.merging_iter.next();
+            }
         }
     }
 
@@ -334,16 +346,23 @@ impl DbIter {
                         self.hidden_versions = HiddenVersions::default();
                     }
                     if order != Some(Ordering::Equal) {
-                        self.saved_key.clear();
-                        self.saved_key.extend_from_slice(user_key);
+                        self.save_current_key();
                         has_saved_key = true;
                     } else if self.hidden_versions.should_reseek(self.merging_iter.current_run()) {
-                        self.merging_iter.skip_to_newest_version(&self.saved_key, self.sequence);
+                        self.merging_iter.seek_newest_version(&self.saved_key, self.sequence);
+                        continue;
+                    }
+                    if self.merging_iter.skip_to_newest_in_memtable(self.sequence) {
                         continue;
                     }
                     has_saved_entry = value_type == ValueType::Value;
                     if has_saved_entry {
+                        if order == Some(Ordering::Equal) {
+                            // Equal keys may have different bytes. The newest version gives them.
+                            self.save_current_key();
+                        }
                         self.saved_value.clear();
+                        let value = self.merging_iter.value();
                         if let Err(error) = extend_copy(&mut self.saved_value, value, "database".as_ref()) {
                             self.first_error.get_or_insert(error);
                             return;
@@ -354,7 +373,8 @@ impl DbIter {
                 Err(error) => self.record_error(error),
             }
             self.skipped_entries += usize::from(self.merging_iter.is_in_newest_memtable());
-            self.merging_iter.prev();
+            // In a memtable, the entry was the newest visible version, or a newer one.
+            self.merging_iter.prev_user_key_of_memtable();
         }
         self.valid = has_saved_entry;
     }

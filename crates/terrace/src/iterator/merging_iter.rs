@@ -236,23 +236,64 @@ impl MergingIter {
         self.current
     }
 
+    /// Returns true if the current run is a memtable.
+    #[inline]
+    pub(super) fn is_in_memtable(&self) -> bool {
+        self.current.is_some_and(|current| matches!(self.children[current], ChildIter::Memtable(_)))
+    }
+
     /// Moves the current run forward, beyond all versions of its current user key, `user_key`.
     ///
     /// A run of a damaged table may stay at a version of the key, or move back.
     pub(super) fn skip_user_key(&mut self, user_key: &[u8]) {
         self.move_current(Direction::Forward, |run| {
-            key::with_seek_key(user_key, 0, |target| run.seek(target));
+            match run {
+                ChildIter::Memtable(cursor) => cursor.next_user_key(),
+                ChildIter::Level(level) => key::with_seek_key(user_key, 0, |target| level.seek(target)),
+            }
             if mutant!(ReseekSkipsVisibleVersion) {
                 run.next();
             }
         });
     }
 
-    /// Moves the current run back to the newest version of its current user key, `user_key`, that
-    /// `sequence` sees. The current entry is such a version, and the last move was backward.
-    pub(super) fn skip_to_newest_version(&mut self, user_key: &[u8], sequence: SequenceNumber) {
+    /// Moves the current run forward, beyond the versions of its current user key after `sequence`.
+    pub(super) fn skip_newer_versions(&mut self, sequence: SequenceNumber) {
+        self.move_current(Direction::Forward, |run| match run {
+            ChildIter::Memtable(cursor) => cursor.skip_newer_versions(sequence),
+            ChildIter::Level(level) => level.next(),
+        });
+    }
+
+    /// Moves the current run of tables back to the newest version of its current user key,
+    /// `user_key`, that `sequence` sees. The current entry is such a version.
+    pub(super) fn seek_newest_version(&mut self, user_key: &[u8], sequence: SequenceNumber) {
         self.move_current(Direction::Backward, |run| {
             key::with_seek_key(user_key, sequence, |target| run.seek(target));
+        });
+    }
+
+    /// Moves the current run back to the newest version of its current user key that `sequence`
+    /// sees, if the run is a memtable. The current entry is such a version, and the last move was
+    /// backward. Returns false if the run has not moved.
+    #[inline]
+    pub(super) fn skip_to_newest_in_memtable(&mut self, sequence: SequenceNumber) -> bool {
+        let Some(current) = self.current else { return false };
+        let ChildIter::Memtable(cursor) = &mut self.children[current] else { return false };
+        let has_moved = cursor.skip_to_newest_version(sequence);
+        if has_moved && !self.is_still_first(current) {
+            self.find_current();
+        }
+        has_moved
+    }
+
+    /// Moves the current run back. A memtable moves beyond all newer versions of its current user
+    /// key.
+    #[inline]
+    pub(super) fn prev_user_key_of_memtable(&mut self) {
+        self.move_current(Direction::Backward, |run| match run {
+            ChildIter::Memtable(cursor) => cursor.prev_user_key(),
+            ChildIter::Level(level) => level.prev(),
         });
     }
 }
