@@ -58,6 +58,15 @@ impl BTreeCursor {
         self.position = self.position.and_then(|position| self.tree.oldest_version_before(&position));
     }
 
+    /// Moves to the next version of the current user key, if there is one. Otherwise does nothing
+    /// and returns false.
+    pub(crate) fn next_version(&mut self) -> bool {
+        let Some(position) = self.position else { return false };
+        let older = self.tree.versions_at(&position).older();
+        self.position = older.map(|versions| position.with_versions(versions)).or(self.position);
+        older.is_some()
+    }
+
     /// Moves forward to the first version of the current user key that `sequence` sees, or to the
     /// next user key.
     pub(crate) fn skip_newer_versions(&mut self, sequence: SequenceNumber) {
