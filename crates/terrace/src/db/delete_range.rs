@@ -210,5 +210,7 @@ impl IterObserver for NoSampling {
         READ_BYTES_PERIOD
     }
 
+    fn record_merged_seek(&self, _user_key: &[u8]) {}
+
     fn record_skipped(&self, _entries: usize) {}
 }

@@ -168,8 +168,10 @@ pub(super) struct DbState {
     /// Identifier of the newest manual compaction.
     pub(super) last_manual_compaction_id: u64,
     pub(super) read_compaction: Option<ReadCompactionHint>,
-    /// Time before which reads cannot trigger a compaction.
+    /// Time before which gets and long scans cannot trigger a compaction.
     pub(super) read_compactions_paused_until: Duration,
+    /// Time before which seeks cannot trigger a compaction.
+    pub(super) seek_compactions_paused_until: Duration,
     pub(super) obsolete_tables: ObsoleteTables<FileMeta>,
     pub(super) compaction_stats: [CompactionStats; NUM_LEVELS],
     pub(super) compaction_rate: CompactionRate,

@@ -14,6 +14,7 @@ use crate::file_io::{extend_copy, try_copy};
 use crate::iterator::{ChildIter, DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
 use crate::memtable::{FoundVersion, Memtable};
 use crate::options::{DEFAULT_READ_OPTIONS, ReadOptions};
+use crate::stats::{TICKER_SAMPLE_WEIGHT, Ticker};
 use crate::sync::{Arc, Ordering};
 use crate::table::{BlockReadOptions, FoundEntry};
 
@@ -394,6 +395,16 @@ impl IterObserver for IterState {
 
     fn bytes_until_next_sample(&self) -> usize {
         self.handle.inner.options.env.random.uniform(2 * READ_BYTES_PERIOD as u64) as usize
+    }
+
+    fn record_merged_seek(&self, user_key: &[u8]) {
+        let inner = &self.handle.inner;
+        if let Some(read_state) = &self.read_state
+            && inner.table_cache.metrics().count_sampled(Ticker::MergedSeek)
+            && let Some(hint) = read_state.version.charge_merged_seeks(user_key, TICKER_SAMPLE_WEIGHT)
+        {
+            inner.request_seek_compaction(hint);
+        }
     }
 
     fn record_skipped(&self, entries: usize) {

@@ -384,6 +384,13 @@ impl DbIter {
         self.sampler.record_skipped(std::mem::take(&mut self.skipped_entries));
     }
 
+    #[inline]
+    fn report_seek(&self) {
+        if self.valid && !self.merging_iter.has_single_child() {
+            self.sampler.record_merged_seek(self.key());
+        }
+    }
+
     #[cold]
     fn record_error(&mut self, error: DecodeError) {
         let key = self.merging_iter.key().escape_ascii();
@@ -414,6 +421,7 @@ impl InternalIterator for DbIter {
         }
         self.skip_below_lower_bound();
         self.find_next_user_entry(false);
+        self.report_seek();
     }
 
     fn seek_to_last(&mut self) {
@@ -436,6 +444,7 @@ impl InternalIterator for DbIter {
             None => self.merging_iter.seek_to_last(),
         }
         self.find_prev_user_entry();
+        self.report_seek();
     }
 
     fn seek(&mut self, target: &[u8]) {
@@ -451,6 +460,7 @@ impl InternalIterator for DbIter {
         self.seek_internal(target, self.sequence);
         self.skip_below_lower_bound();
         self.find_next_user_entry(false);
+        self.report_seek();
     }
 
     #[inline]
