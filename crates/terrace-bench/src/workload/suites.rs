@@ -230,7 +230,7 @@ pub static SUITES: &[Suite] = &[
     },
     Suite {
         name: "ycsb",
-        description: "YCSB's core workloads in the order that it recommends: 1,000,000 records of 1,000 bytes",
+        description: "YCSB's core workloads in the order that it recommends, then E after A and B: 1,000,000 records of 1,000 bytes",
         scale: 1.0,
         steps: steps! {
             "load" = "ycsb-load", M, as_is;
@@ -241,6 +241,9 @@ pub static SUITES: &[Suite] = &[
             "D" = "ycsb-d", M, as_is;
             "reload" = "ycsb-load", M, as_is;
             "E" = "ycsb-e", M, as_is;
+            "A-reloaded" = "ycsb-a", M, as_is;
+            "B-reloaded" = "ycsb-b", M, as_is;
+            "E-updated" = "ycsb-e", M, as_is;
         },
     },
 ];

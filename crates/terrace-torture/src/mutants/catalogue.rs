@@ -57,6 +57,8 @@ pub static MUTANTS: &[Mutant] = &[
     row("FilterBuiltFromInternalKeys", &["model"], 60, "a table's Bloom filter contains internal keys instead of user keys"),
     row("ObsoleteFileRemovedWhileInUse", &["schedules", "model"], 120, "files are removed while a reader uses them"),
     row("NewerVersionInOtherRunMissed", &["model", "metamorphic"], 60, "an iterator stays in one sorted run and misses a newer version in another"),
+    row("FlushDropsSnapshotVersion", &["model", "schedules"], 120, "a flush drops versions that a snapshot needs"),
+    row("ReseekSkipsVisibleVersion", &["model", "metamorphic"], 120, "an iterator that seeks beyond hidden versions skips the next key"),
     row("MemtableBloomOmitsShortKeys", &["model"], 60, "a memtable's Bloom filter omits keys shorter than eight bytes"),
     row("DirectionChangeWithoutReseek", &["model"], 30, "an iterator changes direction without a seek of its other children"),
     row("FileNumberReusedAfterCrash", &["crash"], 60, "an allocated file number is reused after a crash"),

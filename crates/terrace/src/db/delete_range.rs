@@ -70,7 +70,10 @@ impl DbInner {
             }
             drop(rest);
             match self.with_compaction_paused(|last| self.drop_tables(last, range))? {
-                DropOutcome::Done => return Ok(()),
+                DropOutcome::Done => {
+                    self.remove_obsolete_files();
+                    return Ok(());
+                }
                 DropOutcome::Retry => {}
                 DropOutcome::SnapshotHeld => break,
             }
@@ -206,6 +209,8 @@ impl IterObserver for NoSampling {
     fn bytes_until_next_sample(&self) -> usize {
         READ_BYTES_PERIOD
     }
+
+    fn record_merged_seek(&self, _user_key: &[u8]) {}
 
     fn record_skipped(&self, _entries: usize) {}
 }

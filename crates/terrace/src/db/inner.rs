@@ -5,8 +5,8 @@
 //! A thread takes locks from left to right, and may skip some of them:
 //!
 //! ```text
-//!   commit ──> SnapshotList::counts_by_sequence ──┬─> manifest ─┬─> state ──> leaf locks
-//!                                                 └─> db_lock ──┘
+//!   commit ──> SnapshotList::counts_by_sequence ──> manifest ─┬─> state ──> leaf locks
+//!                                                   db_lock ──┘
 //! ```
 //!
 //! A thread may take a leaf lock while it holds any lock further left. While it holds a leaf lock,
@@ -19,8 +19,6 @@
 //! - `commit` -> `manifest` -> `state`: `retract` and `close_wal`.
 //! - `commit` -> `counts_by_sequence` -> `manifest` -> `state`: `delete_range`, in the step that
 //!   drops tables. No thread can take a snapshot while the edit is installed.
-//! - `commit` -> `counts_by_sequence` -> `db_lock` -> `state`: the same step, when `log_and_apply`
-//!   removes obsolete files after it has released `manifest`.
 //! - `manifest` -> `state`: `log_and_apply`, `pick_flush_level`, `pick_compaction` and
 //!   `remove_leftovers`.
 //! - `db_lock` -> `state`: `remove_obsolete_files`. It holds `db_lock` while it removes the files.
@@ -193,8 +191,10 @@ pub(super) struct DbState {
     /// Identifier of the newest manual compaction.
     pub(super) last_manual_compaction_id: u64,
     pub(super) read_compaction: Option<ReadCompactionHint>,
-    /// Time before which reads cannot trigger a compaction.
+    /// Time before which gets and long scans cannot trigger a compaction.
     pub(super) read_compactions_paused_until: Duration,
+    /// Time before which seeks cannot trigger a compaction.
+    pub(super) seek_compactions_paused_until: Duration,
     pub(super) obsolete_tables: ObsoleteTables<FileMeta>,
     pub(super) compaction_stats: [CompactionStats; NUM_LEVELS],
     pub(super) compaction_rate: CompactionRate,
@@ -281,7 +281,9 @@ impl ManualCompaction {
 
 impl DbState {
     pub(super) fn has_scheduled_job(&self) -> bool {
-        self.scheduled_flushes > 0 || self.is_compaction_scheduled
+        self.scheduled_flushes > 0
+            || self.is_compaction_scheduled
+            || self.obsolete_tables.is_removal_scheduled()
     }
 }
 

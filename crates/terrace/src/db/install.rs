@@ -11,7 +11,8 @@ use crate::version::{CommitError, FileMeta, Manifest, VersionSet};
 impl DbInner {
     /// Writes a version edit to the MANIFEST and publishes the new version to readers. `make_edit`
     /// creates the edit from the current version set. `update_state` runs together with the
-    /// publication. Returns an error without a write if the database refuses writes.
+    /// publication. Returns an error without a write if the database refuses writes. The caller
+    /// removes obsolete files, without a lock.
     pub(super) fn log_and_apply(
         &self,
         make_edit: impl FnOnce(&VersionSet) -> VersionEdit,
@@ -47,7 +48,6 @@ impl DbInner {
         drop(version_set);
         drop(manifest);
         self.log_delay_change(delay_change);
-        self.remove_obsolete_files();
         Ok(())
     }
 

@@ -2,17 +2,28 @@
 
 use std::collections::BTreeSet;
 
+use terrace_env::Priority;
 use terrace_format::filename::FileName;
 
 use super::components::directory::list_db_files;
-use super::inner::DbInner;
+use super::inner::{DbInner, DbState};
+use super::panic_guard::PoisonOnPanic;
 use crate::sync::Ordering;
 use crate::version::FileMeta;
+
+/// Maximum number of tables that one job removes. The removal of a file takes about 4 ms, and a
+/// flush may wait for the thread.
+const REMOVED_TABLES_PER_JOB: usize = 4;
 
 impl DbInner {
     /// Removes the tables that no live version and no reader needs. Does nothing after close: the
     /// next opener removes the remaining ones, and its new files may have the same names.
     pub(super) fn remove_obsolete_files(&self) {
+        self.remove_first_obsolete_files(usize::MAX);
+    }
+
+    /// Removes at most `max` of these tables.
+    fn remove_first_obsolete_files(&self, max: usize) {
         if !self.owner_process.is_current() {
             return;
         }
@@ -20,10 +31,40 @@ impl DbInner {
         if db_lock.is_none() {
             return;
         }
-        let unreferenced = self.state.lock().obsolete_tables.take_unreferenced();
+        let unreferenced = self.state.lock().obsolete_tables.take_unreferenced(max);
         for file in unreferenced {
             self.remove_table_file(&file);
         }
+    }
+
+    /// Schedules the removal of these tables, if there are any. For readers, which must not wait
+    /// for the file system.
+    pub(super) fn schedule_obsolete_file_removal(&self) {
+        if self.owner_process.is_current() {
+            self.schedule_removal_job(&mut self.state.lock());
+        }
+    }
+
+    /// The job has the priority of a flush, so that it does not wait for a compaction.
+    fn schedule_removal_job(&self, state: &mut DbState) {
+        if !state.is_shut_down
+            && state.obsolete_tables.start_removal()
+            && !self.schedule_job(Priority::Flush, DbInner::removal_job)
+        {
+            state.obsolete_tables.end_removal();
+        }
+    }
+
+    /// Removes some obsolete tables. The remaining ones are left to another job, after the flushes
+    /// that were scheduled meanwhile.
+    fn removal_job(&self) {
+        let _guard = PoisonOnPanic::new(self, |state| state.obsolete_tables.end_removal());
+        self.remove_first_obsolete_files(REMOVED_TABLES_PER_JOB);
+        let mut state = self.state.lock();
+        state.obsolete_tables.end_removal();
+        // A reader that released a table meanwhile has scheduled no job.
+        self.schedule_removal_job(&mut state);
+        self.notify_state_changed(&mut state);
     }
 
     fn remove_table_file(&self, file: &FileMeta) {

@@ -14,6 +14,7 @@ use crate::file_io::{extend_copy, try_copy};
 use crate::iterator::{ChildIter, DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
 use crate::memtable::{FoundVersion, Memtable};
 use crate::options::{DEFAULT_READ_OPTIONS, ReadOptions};
+use crate::stats::{TICKER_SAMPLE_WEIGHT, Ticker};
 use crate::sync::{Arc, Ordering};
 use crate::table::{BlockReadOptions, FoundEntry};
 
@@ -397,6 +398,16 @@ impl IterObserver for IterState {
         self.handle.inner.options.env.random.uniform(2 * READ_BYTES_PERIOD as u64) as usize
     }
 
+    fn record_merged_seek(&self, user_key: &[u8]) {
+        let inner = &self.handle.inner;
+        if let Some(read_state) = &self.read_state
+            && inner.table_cache.metrics().count_sampled(Ticker::MergedSeek)
+            && let Some(hint) = read_state.version.charge_merged_seeks(user_key, TICKER_SAMPLE_WEIGHT)
+        {
+            inner.request_seek_compaction(hint);
+        }
+    }
+
     fn record_skipped(&self, entries: usize) {
         if let Some(read_state) = &self.read_state
             && read_state.memtable.record_skipped(entries)
@@ -412,10 +423,10 @@ impl IterObserver for IterState {
 
 impl Drop for IterState {
     fn drop(&mut self) {
-        // The last owner of a read state removes the tables that became obsolete meanwhile. A get
-        // does not: the next installed edit removes them.
+        // The last owner of a read state schedules the removal of the tables that became obsolete
+        // meanwhile. A get does not: the next flush or compaction does.
         if self.read_state.take().and_then(Arc::into_inner).is_some() {
-            self.handle.inner.remove_obsolete_files();
+            self.handle.inner.schedule_obsolete_file_removal();
         }
     }
 }

@@ -16,13 +16,20 @@
 //! leaves the merging iterator at the shown version. If the shared prefix proves nothing, the fast
 //! path changes nothing, and the step takes the slow path.
 //!
+//! A key with many versions would need as many steps. After a few hidden versions, each run seeks
+//! beyond them ([`HiddenVersions`]). A memtable links the versions of a key, so its cursor moves
+//! from key to key at once.
+//!
 //! With several runs, the current run takes the fast path up to the next key of the other runs
 //! ([`OtherRunsBound`]), which is known to differ from the current key.
+
+use std::cmp::Ordering;
 
 use terrace_format::DecodeError;
 use terrace_format::key::{self, InternalComparator, ParsedInternalKey, SequenceNumber, ValueType};
 
 use super::bounds::{IterBounds, OtherRunsBound};
+use super::hidden_versions::HiddenVersions;
 use super::merging_iter::{Direction, MergingIter};
 use super::prefetch::{prefetch_backward, prefetch_forward};
 use super::read_sample::ReadSampler;
@@ -57,6 +64,8 @@ pub(crate) struct DbIter {
     /// Shown value in [`Position::BeforeEntry`].
     saved_value: Vec<u8>,
     other_runs_bound: OtherRunsBound,
+    /// Hidden versions of `saved_key` in the current step.
+    hidden_versions: HiddenVersions,
     first_error: Option<Error>,
     /// True if the read options are invalid. Such an iterator shows no entry.
     has_invalid_options: bool,
@@ -83,6 +92,7 @@ impl DbIter {
             saved_key: Vec::new(),
             saved_value: Vec::new(),
             other_runs_bound: OtherRunsBound::default(),
+            hidden_versions: HiddenVersions::default(),
             first_error: None,
             has_invalid_options: false,
             skipped_entries: 0,
@@ -195,7 +205,11 @@ impl DbIter {
         match self.position {
             Position::AtEntry => {
                 self.save_current_key();
-                self.merging_iter.next();
+                if self.merging_iter.is_in_memtable() {
+                    self.merging_iter.skip_user_key(&self.saved_key);
+                } else {
+                    self.merging_iter.next();
+                }
             }
             // `saved_key` is the key whose versions must be skipped.
             Position::BeforeEntry => {
@@ -214,7 +228,7 @@ impl DbIter {
         if self.position == Position::AtEntry {
             self.save_current_key();
             while self.merging_iter.valid() && !self.merging_iter.compare_user_key(&self.saved_key).is_lt() {
-                self.merging_iter.prev();
+                self.merging_iter.prev_user_key_of_memtable();
             }
             self.position = Position::BeforeEntry;
         }
@@ -243,6 +257,7 @@ impl DbIter {
     fn scan_forward(&mut self, mut skipping: bool) {
         self.valid = false;
         self.other_runs_bound.direction = None;
+        self.hidden_versions = HiddenVersions::default();
         while let Some((internal_key, value)) = self.merging_iter.entry() {
             self.sampler.record_read(internal_key, value);
             if let Some(upper) = &self.bounds.upper
@@ -250,26 +265,43 @@ impl DbIter {
             {
                 return;
             }
+            let is_in_memtable = self.merging_iter.is_in_memtable();
+            // True if the current run has no other entry to show for the user key, `saved_key`.
+            let mut skips_user_key = false;
             match key::parse(internal_key) {
                 Ok(ParsedInternalKey { user_key, sequence, value_type }) if sequence <= self.sequence => {
-                    let is_hidden = skipping
-                        && self.merging_iter.comparator.compare_user_keys(user_key, &self.saved_key).is_le();
+                    let order = skipping
+                        .then(|| self.merging_iter.comparator.compare_user_keys(user_key, &self.saved_key));
                     match value_type {
-                        _ if is_hidden => {}
+                        _ if order == Some(Ordering::Equal) => {
+                            skips_user_key = is_in_memtable
+                                || self.hidden_versions.should_reseek(self.merging_iter.current_run());
+                        }
+                        _ if order == Some(Ordering::Less) => {}
                         ValueType::Value => return self.show_current_forward(),
                         ValueType::Deletion => {
                             // The tombstone hides all older versions of its key.
                             skipping = true;
                             self.saved_key.clear();
                             self.saved_key.extend_from_slice(user_key);
+                            self.hidden_versions = HiddenVersions::default();
+                            skips_user_key = is_in_memtable;
                         }
                     }
+                }
+                Ok(_) if is_in_memtable => {
+                    self.merging_iter.skip_newer_versions(self.sequence);
+                    continue;
                 }
                 Ok(_) => {}
                 Err(error) => self.record_error(error),
             }
             self.skipped_entries += usize::from(self.merging_iter.is_in_newest_memtable());
-            self.merging_iter.next();
+            if skips_user_key {
+                self.merging_iter.skip_user_key(&self.saved_key);
+            } else {
+                self.merging_iter.next();
+            }
         }
     }
 
@@ -292,26 +324,46 @@ impl DbIter {
     fn scan_backward(&mut self) {
         self.valid = false;
         self.other_runs_bound.direction = None;
+        self.hidden_versions = HiddenVersions::default();
+        // True if `saved_key` is the key of the last visible version.
+        let mut has_saved_key = false;
         let mut has_saved_entry = false;
         while let Some((internal_key, value)) = self.merging_iter.entry() {
             self.sampler.record_read(internal_key, value);
             match key::parse(internal_key) {
                 Ok(ParsedInternalKey { user_key, sequence, value_type }) if sequence <= self.sequence => {
                     let comparator = &self.merging_iter.comparator;
-                    if has_saved_entry {
-                        if comparator.compare_user_keys(user_key, &self.saved_key).is_lt() {
+                    let order =
+                        has_saved_key.then(|| comparator.compare_user_keys(user_key, &self.saved_key));
+                    if order.is_none_or(Ordering::is_lt) {
+                        if has_saved_entry {
                             break;
                         }
-                    } else if let Some(lower) = &self.bounds.lower
-                        && comparator.compare_user_keys(user_key, lower).is_lt()
-                    {
-                        return;
+                        if let Some(lower) = &self.bounds.lower
+                            && comparator.compare_user_keys(user_key, lower).is_lt()
+                        {
+                            return;
+                        }
+                        self.hidden_versions = HiddenVersions::default();
+                    }
+                    if order != Some(Ordering::Equal) {
+                        self.save_current_key();
+                        has_saved_key = true;
+                    } else if self.hidden_versions.should_reseek(self.merging_iter.current_run()) {
+                        self.merging_iter.seek_newest_version(&self.saved_key, self.sequence);
+                        continue;
+                    }
+                    if self.merging_iter.skip_to_newest_in_memtable(self.sequence) {
+                        continue;
                     }
                     has_saved_entry = value_type == ValueType::Value;
                     if has_saved_entry {
-                        self.saved_key.clear();
-                        self.saved_key.extend_from_slice(user_key);
+                        if order == Some(Ordering::Equal) {
+                            // Equal keys may have different bytes. The newest version gives them.
+                            self.save_current_key();
+                        }
                         self.saved_value.clear();
+                        let value = self.merging_iter.value();
                         if let Err(error) = extend_copy(&mut self.saved_value, value, "database".as_ref()) {
                             self.first_error.get_or_insert(error);
                             return;
@@ -322,7 +374,8 @@ impl DbIter {
                 Err(error) => self.record_error(error),
             }
             self.skipped_entries += usize::from(self.merging_iter.is_in_newest_memtable());
-            self.merging_iter.prev();
+            // In a memtable, the entry was the newest visible version, or a newer one.
+            self.merging_iter.prev_user_key_of_memtable();
         }
         self.valid = has_saved_entry;
     }
@@ -330,6 +383,13 @@ impl DbIter {
     #[inline]
     fn report_skipped(&mut self) {
         self.sampler.record_skipped(std::mem::take(&mut self.skipped_entries));
+    }
+
+    #[inline]
+    fn report_seek(&self) {
+        if self.valid && !self.merging_iter.has_single_child() {
+            self.sampler.record_merged_seek(self.key());
+        }
     }
 
     #[cold]
@@ -362,6 +422,7 @@ impl InternalIterator for DbIter {
         }
         self.skip_below_lower_bound();
         self.find_next_user_entry(false);
+        self.report_seek();
     }
 
     fn seek_to_last(&mut self) {
@@ -384,6 +445,7 @@ impl InternalIterator for DbIter {
             None => self.merging_iter.seek_to_last(),
         }
         self.find_prev_user_entry();
+        self.report_seek();
     }
 
     fn seek(&mut self, target: &[u8]) {
@@ -399,6 +461,7 @@ impl InternalIterator for DbIter {
         self.seek_internal(target, self.sequence);
         self.skip_below_lower_bound();
         self.find_next_user_entry(false);
+        self.report_seek();
     }
 
     #[inline]

@@ -6,7 +6,7 @@
 
 use terrace_format::block::BlockIter;
 use terrace_format::comparator::Comparator;
-use terrace_format::key::{self, InternalComparator};
+use terrace_format::key::{self, InternalComparator, SequenceNumber};
 use terrace_sync::mutant;
 
 use super::LevelIter;
@@ -209,20 +209,92 @@ impl MergingIter {
 
     #[inline]
     fn step(&mut self, direction: Direction) {
+        self.move_current(direction, |run| match direction {
+            Direction::Forward => run.next(),
+            Direction::Backward => run.prev(),
+        });
+    }
+
+    /// Moves the current run with `move_run`, in `direction`, and finds the new current run.
+    #[inline]
+    fn move_current(&mut self, direction: Direction, move_run: impl FnOnce(&mut ChildIter)) {
         let Some(current) = self.current else { return };
         let is_switch = self.direction != direction;
         if is_switch {
             self.switch_direction(current, direction);
         }
-        let run = &mut self.children[current];
-        match direction {
-            Direction::Forward => run.next(),
-            Direction::Backward => run.prev(),
-        }
+        move_run(&mut self.children[current]);
         // A switch moves the other runs too.
         if is_switch || !self.is_still_first(current) {
             self.find_current();
         }
+    }
+
+    /// Returns the index of the current run.
+    #[inline]
+    pub(super) fn current_run(&self) -> Option<usize> {
+        self.current
+    }
+
+    /// Returns true if the current run is a memtable.
+    #[inline]
+    pub(super) fn is_in_memtable(&self) -> bool {
+        self.current.is_some_and(|current| matches!(self.children[current], ChildIter::Memtable(_)))
+    }
+
+    /// Moves the current run forward, beyond all versions of its current user key, `user_key`.
+    ///
+    /// A run of a damaged table may stay at a version of the key, or move back.
+    pub(super) fn skip_user_key(&mut self, user_key: &[u8]) {
+        self.move_current(Direction::Forward, |run| {
+            match run {
+                ChildIter::Memtable(cursor) => cursor.next_user_key(),
+                ChildIter::Level(level) => key::with_seek_key(user_key, 0, |target| level.seek(target)),
+            }
+            if mutant!(ReseekSkipsVisibleVersion) {
+                run.next();
+            }
+        });
+    }
+
+    /// Moves the current run forward, beyond the versions of its current user key after `sequence`.
+    pub(super) fn skip_newer_versions(&mut self, sequence: SequenceNumber) {
+        self.move_current(Direction::Forward, |run| match run {
+            ChildIter::Memtable(cursor) => cursor.skip_newer_versions(sequence),
+            ChildIter::Level(level) => level.next(),
+        });
+    }
+
+    /// Moves the current run of tables back to the newest version of its current user key,
+    /// `user_key`, that `sequence` sees. The current entry is such a version.
+    pub(super) fn seek_newest_version(&mut self, user_key: &[u8], sequence: SequenceNumber) {
+        self.move_current(Direction::Backward, |run| {
+            key::with_seek_key(user_key, sequence, |target| run.seek(target));
+        });
+    }
+
+    /// Moves the current run back to the newest version of its current user key that `sequence`
+    /// sees, if the run is a memtable. The current entry is such a version, and the last move was
+    /// backward. Returns false if the run has not moved.
+    #[inline]
+    pub(super) fn skip_to_newest_in_memtable(&mut self, sequence: SequenceNumber) -> bool {
+        let Some(current) = self.current else { return false };
+        let ChildIter::Memtable(cursor) = &mut self.children[current] else { return false };
+        let has_moved = cursor.skip_to_newest_version(sequence);
+        if has_moved && !self.is_still_first(current) {
+            self.find_current();
+        }
+        has_moved
+    }
+
+    /// Moves the current run back. A memtable moves beyond all newer versions of its current user
+    /// key.
+    #[inline]
+    pub(super) fn prev_user_key_of_memtable(&mut self) {
+        self.move_current(Direction::Backward, |run| match run {
+            ChildIter::Memtable(cursor) => cursor.prev_user_key(),
+            ChildIter::Level(level) => level.prev(),
+        });
     }
 }
 

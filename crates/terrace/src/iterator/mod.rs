@@ -9,6 +9,7 @@ mod bounds;
 mod db_iter;
 mod db_iterator;
 mod entries;
+mod hidden_versions;
 mod level_iter;
 mod merging_iter;
 mod prefetch;

@@ -1,5 +1,5 @@
-//! Read samples: a scan reports about one entry per MiB that it reads, and long runs of skipped
-//! entries. The database uses both to choose compactions and flushes.
+//! Read samples: a scan reports about one entry per MiB that it reads, its seeks in several sorted
+//! runs, and many skipped entries. The database uses them to choose compactions and flushes.
 
 use crate::error::Result;
 use crate::sync::Arc;
@@ -19,6 +19,9 @@ pub(crate) trait IterObserver: Send + Sync {
     /// Returns the number of bytes until the next sample. The number is random, so that repeated
     /// scans of one range sample different entries.
     fn bytes_until_next_sample(&self) -> usize;
+
+    /// Records a seek that merged several sorted runs and found `user_key`.
+    fn record_merged_seek(&self, user_key: &[u8]);
 
     /// Records that one step skipped `entries` entries of the newest memtable, at least
     /// [`SKIPPED_REPORT_MIN`].
@@ -62,6 +65,14 @@ impl ReadSampler {
         if let Some(observer) = &self.observer {
             self.bytes_until_sample = observer.bytes_until_next_sample();
             observer.record_read_sample(internal_key);
+        }
+    }
+
+    /// Reports a seek that merged several sorted runs and found `user_key`.
+    #[inline]
+    pub(super) fn record_merged_seek(&self, user_key: &[u8]) {
+        if let Some(observer) = &self.observer {
+            observer.record_merged_seek(user_key);
         }
     }
 

@@ -21,14 +21,22 @@ fn table() -> Arc<ModelTable> {
 }
 
 fn remove_obsolete(obsolete: &ObsoleteModelTables) {
-    let free = obsolete.lock().take_unreferenced();
+    let free = obsolete.lock().take_unreferenced(usize::MAX);
     for table in free {
         table.removed.store(true, Ordering::Relaxed);
     }
 }
 
-/// Reads the table of the current version twice. The last reader of a version removes obsolete
-/// tables, as in the engine.
+/// Runs removal jobs while one is due, as a thread of the scheduler does.
+fn run_removal_jobs(obsolete: &ObsoleteModelTables) {
+    while obsolete.lock().start_removal() {
+        remove_obsolete(obsolete);
+        obsolete.lock().end_removal();
+    }
+}
+
+/// Reads the table of the current version twice. The last reader of a version schedules the removal
+/// of obsolete tables, as in the engine.
 fn read(read_state: &ReadStateCell<ModelVersion>, obsolete: &ObsoleteModelTables) {
     let version = Arc::clone(&read_state.load().0);
     for _ in 0..2 {
@@ -36,7 +44,7 @@ fn read(read_state: &ReadStateCell<ModelVersion>, obsolete: &ObsoleteModelTables
     }
     if let Some(version) = Arc::into_inner(version) {
         drop(version);
-        remove_obsolete(obsolete);
+        run_removal_jobs(obsolete);
     }
 }
 

@@ -6,7 +6,7 @@
 //! Memory safety: the pointers of a position belong to the tree that the cursor keeps alive.
 #![allow(unsafe_code)] // follows pointers into the arena
 
-use terrace_format::key;
+use terrace_format::key::{self, SequenceNumber, ValueType};
 
 use super::arena::{ArenaPtr, ArenaRecord};
 use super::btree::{BTree, LeafPosition};
@@ -42,6 +42,63 @@ impl BTreeCursor {
         // Callers of `InternalIterator` check `valid` first.
         let position = self.position.as_ref().expect("the iterator is valid");
         self.tree.versions_at(position).newest_record()
+    }
+
+    /// Moves to the newest version of the next user key.
+    pub(crate) fn next_user_key(&mut self) {
+        let Some(position) = &mut self.position else { return };
+        if !self.tree.step_in_leaf(position) {
+            self.position = self.tree.entry_after(position);
+        }
+        self.prefetch_upcoming();
+    }
+
+    /// Moves to the oldest version of the user key before.
+    pub(crate) fn prev_user_key(&mut self) {
+        self.position = self.position.and_then(|position| self.tree.oldest_version_before(&position));
+    }
+
+    /// Moves to the next version of the current user key, if there is one. Otherwise does nothing
+    /// and returns false.
+    pub(crate) fn next_version(&mut self) -> bool {
+        let Some(position) = self.position else { return false };
+        let older = self.tree.versions_at(&position).older();
+        self.position = older.map(|versions| position.with_versions(versions)).or(self.position);
+        older.is_some()
+    }
+
+    /// Moves forward to the first version of the current user key that `sequence` sees, or to the
+    /// next user key.
+    pub(crate) fn skip_newer_versions(&mut self, sequence: SequenceNumber) {
+        let Some(position) = self.position else { return };
+        let newest_visible = key::pack_sequence_and_type(sequence, ValueType::FOR_SEEK);
+        let (_, visible) = self.tree.versions_at(&position).split_at(|trailer| trailer > newest_visible);
+        self.position = match visible {
+            Some(versions) => Some(position.with_versions(versions)),
+            None => self.tree.entry_after(&position),
+        };
+    }
+
+    /// Moves back to the newest version of the current user key that `sequence` sees. Returns false
+    /// if the cursor is at this version already. The current version is one that `sequence` sees,
+    /// and all such versions were inserted before the cursor came here.
+    pub(crate) fn skip_to_newest_version(&mut self, sequence: SequenceNumber) -> bool {
+        let Some(position) = self.position else { return false };
+        let VersionChainPtr::Multiple(_) = position.versions else { return false };
+        let newest_visible = key::pack_sequence_and_type(sequence, ValueType::FOR_SEEK);
+        let Some(current) = self.tree.current_versions(&position) else { return false };
+        let (_, visible) = self.tree.versions_at(&current).split_at(|trailer| trailer > newest_visible);
+        let Some(newest) = visible.filter(|newest| newest.as_ptr() != position.versions) else {
+            return false;
+        };
+        self.position = Some(current.with_versions(newest));
+        true
+    }
+
+    fn prefetch_upcoming(&self) {
+        if let Some(position) = &self.position {
+            self.tree.prefetch_upcoming(position);
+        }
     }
 }
 
@@ -90,39 +147,27 @@ impl InternalIterator for BTreeCursor {
 
     fn next(&mut self) {
         let Some(position) = &mut self.position else { return };
-        if !self.tree.step_in_leaf(position) {
+        // The most frequent case: a single version, in an unchanged leaf.
+        let is_single = matches!(position.versions, VersionChainPtr::Single(_));
+        if !is_single || !self.tree.step_in_leaf(position) {
             self.position = match self.tree.versions_at(position).older() {
                 Some(versions) => Some(position.with_versions(versions)),
                 None => self.tree.entry_after(position),
             };
         }
-        if let Some(position) = &self.position {
-            self.tree.prefetch_upcoming(position);
-        }
+        self.prefetch_upcoming();
     }
 
     fn prev(&mut self) {
         let Some(position) = self.position else { return };
         let tree = &self.tree;
-        let internal_key = tree.versions_at(&position).newest_record().key;
-        let user_key = key::user_key(internal_key);
-        let trailer = key::trailer(internal_key);
+        let trailer = key::trailer(tree.versions_at(&position).newest_record().key);
         // Writers may have added newer versions since the cursor came here.
-        let current = tree.entry_at_or_after(&tree.leaf_position(&position)).unwrap_or_else(|| {
-            tree.retry_until_valid(|tree| tree.entry_at_or_after(&tree.find_leaf(user_key)?))
-        });
-        let newer = current.and_then(|current| {
+        let newer = tree.current_versions(&position).and_then(|current| {
             let (newer, _) = tree.versions_at(&current).split_at(|other| other > trailer);
             newer.map(|versions| current.with_versions(versions))
         });
-        self.position = newer.or_else(|| {
-            let before = match tree.entry_before(&tree.leaf_position(&position)) {
-                Some(Some(before)) => Some(before),
-                // The cursor is at the beginning of its leaf, or the leaf changed.
-                _ => tree.retry_until_valid(|tree| tree.entry_before(&tree.find_leaf_before(user_key)?)),
-            };
-            tree.oldest_version(&before?)
-        });
+        self.position = newer.or_else(|| tree.oldest_version_before(&position));
     }
 
     fn key(&self) -> &[u8] {
@@ -195,15 +240,15 @@ impl BTree {
         }
     }
 
-    /// Moves `position` to the next key, if the current key has a single version and the leaf is
-    /// unchanged: the most frequent case. Otherwise returns false and leaves `position` as it is.
+    /// Moves `position` to the newest version of the next key, if that is in the same leaf and the
+    /// leaf is unchanged. Otherwise returns false and leaves `position` as it is.
     #[inline]
     fn step_in_leaf(&self, position: &mut CursorPosition) -> bool {
         let leaf = self.leaf_at(position);
         let index = position.index + 1;
         let next = if index < leaf.len() { leaf.versions(&self.context, index) } else { None };
-        match (position.versions, next) {
-            (VersionChainPtr::Single(_), Some(next)) if leaf.latch.validate(position.latch_version) => {
+        match next {
+            Some(next) if leaf.latch.validate(position.latch_version) => {
                 position.index = index;
                 position.versions = next.as_ptr();
                 true
@@ -270,6 +315,27 @@ impl BTree {
             position.index += usize::from(position.is_exact);
             tree.entry_at_or_after(&position)
         })
+    }
+
+    /// Returns all present versions of the key at `position`.
+    fn current_versions(&self, position: &CursorPosition) -> Option<CursorPosition> {
+        self.entry_at_or_after(&self.leaf_position(position)).unwrap_or_else(|| {
+            let user_key = key::user_key(self.versions_at(position).newest_record().key);
+            self.retry_until_valid(|tree| tree.entry_at_or_after(&tree.find_leaf(user_key)?))
+        })
+    }
+
+    /// Returns the oldest version of the key before `position`.
+    fn oldest_version_before(&self, position: &CursorPosition) -> Option<CursorPosition> {
+        let before = match self.entry_before(&self.leaf_position(position)) {
+            Some(Some(before)) => Some(before),
+            // The cursor is at the beginning of its leaf, or the leaf changed.
+            _ => {
+                let user_key = key::user_key(self.versions_at(position).newest_record().key);
+                self.retry_until_valid(|tree| tree.entry_before(&tree.find_leaf_before(user_key)?))
+            }
+        };
+        self.oldest_version(&before?)
     }
 
     fn leaf_position(&self, position: &CursorPosition) -> LeafPosition<'_> {

@@ -32,9 +32,11 @@ pub(crate) enum Ticker {
     FilterFalsePositive,
     /// A get searched a block of a table that lacks the key, and then another table.
     WastedProbe,
+    /// A seek of an iterator merged several sorted runs.
+    MergedSeek,
 }
 
-const TICKER_COUNT: usize = 5;
+const TICKER_COUNT: usize = 6;
 /// Number of shards. Up to so many threads count without a cache miss.
 const SHARD_COUNT: usize = 16;
 

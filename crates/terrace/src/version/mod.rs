@@ -13,6 +13,7 @@ mod manifest;
 mod manifest_mark;
 mod manifest_recovery;
 mod point_lookup;
+mod seek_compaction;
 mod version_builder;
 mod version_set;
 
@@ -49,8 +50,13 @@ pub(crate) struct FileMeta {
     pub(crate) largest: InternalKey,
     /// Number of wasted probes that the file may still cause.
     pub(crate) allowed_seeks: AllowedSeeks,
+    /// Number of seeks of iterators that may still merge the file with other runs.
+    pub(crate) allowed_merged_seeks: AllowedSeeks,
     pub(crate) table_handle: Arc<TableHandle>,
 }
+
+/// Number of merged seeks after which the database computes the price of a compaction.
+const MIN_MERGED_SEEKS: i64 = 1 << 12;
 
 impl FileMeta {
     /// Number of bytes for which a file gets one allowed seek. The value is LevelDB's: the
@@ -67,6 +73,7 @@ impl FileMeta {
             smallest: file.smallest,
             largest: file.largest,
             allowed_seeks: AllowedSeeks::new(seeks),
+            allowed_merged_seeks: AllowedSeeks::new(MIN_MERGED_SEEKS),
             table_handle: Arc::default(),
         })
     }

@@ -3,13 +3,15 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use terrace::{BloomFilterPolicy, Db, Env, Options, RepairOptions, WriteOptions, compress};
 use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
-use terrace_env::{AccessMode, Clock, DeterministicScheduler, FileSystem, LockMode, Priority};
+use terrace_env::{
+    AccessMode, Clock, DeterministicScheduler, FileSystem, LockMode, Priority, Scheduler, ThreadPool,
+};
 
 /// A database on an in-memory file system with planned faults. Jobs run only when requested or
 /// waited for.
@@ -385,4 +387,67 @@ fn database_works_in_thread_local_destructors() {
         db.delete(b"d").unwrap();
         db.delete(b"c").unwrap();
     }
+}
+
+/// Writes two tables, replaces them by a compaction, and returns an iterator that still needs them.
+fn iterator_over_replaced_tables(db: &Db) -> terrace::DbIterator {
+    for value in ["1", "2"] {
+        db.put("a", value).unwrap();
+        db.put("z", value).unwrap();
+        db.flush().unwrap();
+    }
+    let mut iter = db.raw_iter();
+    iter.seek_to_first();
+    db.compact_range(None, None).unwrap();
+    iter
+}
+
+#[test]
+fn dropped_iterator_leaves_the_removal_of_its_tables_to_a_job() {
+    let fixture = FaultyDb::new();
+    let db = fixture.open();
+    let iter = iterator_over_replaced_tables(&db);
+    fixture.background.run_until_idle();
+    let held = fixture.names(".ldb").len();
+    assert!(held > 1, "the iterator keeps its tables: {held}");
+    drop(iter);
+    assert_eq!(fixture.names(".ldb").len(), held, "the reader itself removes nothing");
+    assert_eq!(fixture.background.pending_jobs(), 1);
+    fixture.background.run_until_idle();
+    assert_eq!(fixture.names(".ldb").len(), 1);
+    db.close().unwrap();
+}
+
+#[test]
+fn close_runs_a_pending_removal() {
+    let fixture = FaultyDb::new();
+    let db = fixture.open();
+    drop(iterator_over_replaced_tables(&db));
+    assert!(fixture.names(".ldb").len() > 1);
+    db.close().unwrap();
+    assert_eq!(fixture.names(".ldb").len(), 1);
+    assert_eq!(fixture.background.pending_jobs(), 0);
+}
+
+#[test]
+fn removal_does_not_wait_for_a_compaction() {
+    let memory = Arc::new(MemFs::new());
+    let scheduler = Arc::new(ThreadPool::new(1, 1));
+    let env =
+        Env { scheduler: Arc::clone(&scheduler) as _, ..Env::with_file_system(Arc::clone(&memory) as _) };
+    let db = Db::open("db", &Options::default().create_if_missing(true).env(env)).unwrap();
+    let iter = iterator_over_replaced_tables(&db);
+    // Occupies the only compaction thread.
+    let (end_compaction, compaction) = mpsc::channel::<()>();
+    scheduler.schedule(Priority::Compaction, Box::new(move || compaction.recv().unwrap_or_default()));
+    drop(iter);
+    // The only flush thread runs this job after the removal.
+    let (send, removed) = mpsc::channel();
+    scheduler.schedule(Priority::Flush, Box::new(move || send.send(()).unwrap()));
+    removed.recv().unwrap();
+    let names = memory.list("db".as_ref()).unwrap();
+    let tables = names.iter().filter(|name| name.to_string_lossy().ends_with(".ldb"));
+    assert_eq!(tables.count(), 1);
+    drop(end_compaction);
+    db.close().unwrap();
 }

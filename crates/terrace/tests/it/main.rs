@@ -30,6 +30,7 @@ mod bad_input;
 mod codecs;
 mod delete_range;
 mod files;
+mod hidden_versions;
 mod hostile_directories;
 mod leftover_files;
 mod leveldb_bugs;

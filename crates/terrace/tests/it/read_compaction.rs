@@ -143,3 +143,42 @@ fn skipped_tombstones_trigger_a_flush() {
     assert_eq!(flushes(), before + 1, "the tombstones are already in a table");
     assert_eq!(db.iter().count(), 1_000);
 }
+
+/// Seeks to scattered keys and reads ten entries each, forward or backward.
+fn scan_scattered(fixture: &mut ReadCompactionDb, count: u32) {
+    for _ in 0..count {
+        fixture.gets += 1;
+        let n = fixture.gets.wrapping_mul(2_654_435_761) % (KEYS - 20) + 10;
+        let mut iter = fixture.db.raw_iter();
+        iter.seek(&key(n));
+        for _ in 0..10 {
+            if fixture.gets.is_multiple_of(2) { iter.next() } else { iter.prev() }
+        }
+        assert!(iter.valid());
+        drop(iter);
+        fixture.background.run_until_idle();
+    }
+}
+
+#[test]
+fn a_million_short_scans_leave_one_run() {
+    let mut fixture = ReadCompactionDb::new(10);
+    // The compaction of 40 MB takes at least 0.4 s: 200,000 times 2 µs, the loss per seek and run.
+    scan_scattered(&mut fixture, 100_000);
+    assert_eq!((fixture.runs(), fixture.read_compactions()), (2, 1), "only the small tables are cheap");
+    scan_scattered(&mut fixture, 900_000);
+    assert_eq!((fixture.runs(), fixture.read_compactions()), (1, 2));
+}
+
+#[test]
+fn long_scans_never_rewrite_the_database() {
+    for backward in [false, true] {
+        let fixture = ReadCompactionDb::new(10);
+        for _ in 0..2 {
+            let entries = if backward { fixture.db.iter().rev().count() } else { fixture.db.iter().count() };
+            assert_eq!(entries as u32, KEYS + 1);
+            fixture.background.run_until_idle();
+        }
+        assert_eq!((fixture.runs(), fixture.read_compactions()), (3, 0));
+    }
+}

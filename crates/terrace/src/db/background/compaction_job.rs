@@ -118,8 +118,9 @@ impl DbInner {
         let mut state = self.state.lock();
         state.compaction_stats[level].add(CompactionStats { time, bytes_read, bytes_written });
         if compaction.reason == CompactionReason::ReadTriggered {
-            let pause = time * READ_COMPACTION_PAUSE_FACTOR;
-            state.read_compactions_paused_until = clock.monotonic() + pause;
+            let now = clock.monotonic();
+            state.read_compactions_paused_until = now + time * READ_COMPACTION_PAUSE_FACTOR;
+            state.seek_compactions_paused_until = now + time;
         }
         drop(state);
         self.table_cache.metrics().timers.record(Timer::Compaction, time);

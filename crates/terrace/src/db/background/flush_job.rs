@@ -6,6 +6,7 @@ use std::time::Duration;
 use terrace_format::filename::FileName;
 use terrace_format::key;
 use terrace_format::version_edit::VersionEdit;
+use terrace_sync::mutant;
 
 use crate::compaction::picker::leveled;
 use crate::compaction::{self, flush};
@@ -124,8 +125,17 @@ impl DbInner {
         let started_at = env.clock.monotonic();
         let is_last_level = self.flushes_to_last_level(immutable);
         let options = compaction::table_options_for_level(is_last_level, &self.table_options);
+        // All writes of the memtable are visible. So a snapshot that is taken from now on sees the
+        // newest version of each key.
+        let smallest_snapshot = if mutant!(FlushDropsSnapshotVersion) {
+            key::MAX_SEQUENCE_NUMBER
+        } else {
+            self.snapshots.oldest(self.read_state.visible_seqno())
+        };
+        let number = immutable.table_number;
+        let directory = &self.directory;
         let table =
-            flush::build_table(&immutable.memtable, env, &self.directory, immutable.table_number, &options)?;
+            flush::build_table(&immutable.memtable, smallest_snapshot, env, directory, number, &options)?;
         Ok(FlushOutput { table, started_at, is_indeterminate: false })
     }
 
@@ -197,6 +207,8 @@ impl DbInner {
         );
         installed.map_err(|error| self.handle_flush_error(error, immutable, output))?;
         self.remove_flushed_log(immutable);
+        // Gets may have released tables since the last installation.
+        self.schedule_obsolete_file_removal();
         let level = level.get();
         let time = self.record_flush(immutable, output, level, size);
         self.logger.log(format_args!(

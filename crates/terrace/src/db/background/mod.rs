@@ -2,7 +2,8 @@
 //!
 //! At most one compaction runs at a time, on one or more threads. Two flushes may run beside it:
 //! one of them uses the processor while the other waits for the disk. The tables are installed in
-//! the order of their memtables.
+//! the order of their memtables. A third kind of job removes obsolete tables
+//! (`db/obsolete_files.rs`).
 //!
 //! ```text
 //!   flush 1   [ table of 1 ][ sync ][ install 1 ][ table of 3 ][ sync ]       2 installs 3
@@ -54,7 +55,7 @@ impl DbInner {
     }
 
     /// Schedules `job`. Returns false if the database is being dropped.
-    fn schedule_job(&self, priority: Priority, job: fn(&DbInner)) -> bool {
+    pub(super) fn schedule_job(&self, priority: Priority, job: fn(&DbInner)) -> bool {
         let Some(inner) = self.weak_self.upgrade() else { return false };
         let job_guard = BackgroundJobs::register(&self.background_jobs);
         self.options.env.scheduler.schedule(
@@ -179,7 +180,7 @@ impl DbInner {
         Ok(())
     }
 
-    /// Waits until a scheduled flush or compaction ends. Returns false if none is scheduled.
+    /// Waits until a scheduled job ends. Returns false if none is scheduled.
     pub(super) fn wait_for_background_job(&self) -> bool {
         let mut state = self.state.lock();
         let changes = state.change_count;

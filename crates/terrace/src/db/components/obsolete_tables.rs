@@ -4,16 +4,20 @@
 //! this list is not in the current version. When the list has the last reference, no thread can get
 //! another one.
 
+use terrace_sync::mutant;
+
 use crate::sync::Arc;
 
 /// List of obsolete tables, those with the newest data last.
 pub(crate) struct ObsoleteTables<F> {
     files: Vec<Arc<F>>,
+    /// True while a job that removes tables is queued or running.
+    is_removal_scheduled: bool,
 }
 
 impl<F> Default for ObsoleteTables<F> {
     fn default() -> ObsoleteTables<F> {
-        ObsoleteTables { files: Vec::new() }
+        ObsoleteTables { files: Vec::new(), is_removal_scheduled: false }
     }
 }
 
@@ -22,11 +26,29 @@ impl<F> ObsoleteTables<F> {
         self.files.extend(files);
     }
 
-    /// Removes and returns the tables without readers.
-    pub(crate) fn take_unreferenced(&mut self) -> Vec<Arc<F>> {
-        let unreferenced = self.files.extract_if(.., |file| {
-            Arc::strong_count(file) == 1 || terrace_sync::mutant!(ObsoleteFileRemovedWhileInUse)
-        });
-        unreferenced.collect()
+    /// Returns true, and records that a removal job is scheduled, if there is a table without
+    /// readers and no such job. The caller schedules the job.
+    pub(crate) fn start_removal(&mut self) -> bool {
+        let is_due = !self.is_removal_scheduled && self.files.iter().any(is_unreferenced);
+        self.is_removal_scheduled |= is_due;
+        is_due
     }
+
+    /// Records that the removal job has ended, or that none could be scheduled.
+    pub(crate) fn end_removal(&mut self) {
+        self.is_removal_scheduled = false;
+    }
+
+    pub(crate) fn is_removal_scheduled(&self) -> bool {
+        self.is_removal_scheduled
+    }
+
+    /// Removes and returns the first tables without readers, at most `max` of them.
+    pub(crate) fn take_unreferenced(&mut self, max: usize) -> Vec<Arc<F>> {
+        self.files.extract_if(.., |file| is_unreferenced(file)).take(max).collect()
+    }
+}
+
+fn is_unreferenced<F>(file: &Arc<F>) -> bool {
+    Arc::strong_count(file) == 1 || mutant!(ObsoleteFileRemovedWhileInUse)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use terrace_env::{Env, Priority};
+use terrace_format::key::MAX_SEQUENCE_NUMBER;
 use terrace_format::table::TableOptions;
 use terrace_format::version_edit::NewFile;
 
@@ -53,8 +54,15 @@ impl RecoveryFlusher {
         let number = next_file.fetch_add(1, Ordering::Relaxed);
         let context = Arc::clone(&self.context);
         self.task_group.spawn(Box::new(move || {
-            let table =
-                flush::build_table(&memtable, &context.env, &context.directory, number, &context.options);
+            // Nothing reads before the end of the recovery.
+            let table = flush::build_table(
+                &memtable,
+                MAX_SEQUENCE_NUMBER,
+                &context.env,
+                &context.directory,
+                number,
+                &context.options,
+            );
             let mut results = context.results.lock();
             match table {
                 Ok(table) => results.tables.extend(table),

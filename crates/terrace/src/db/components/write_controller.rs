@@ -254,7 +254,7 @@ impl CompactionRate {
     }
 
     /// Expected time of compactions that read `bytes`.
-    fn time_for(&self, bytes: u64) -> Duration {
+    pub(crate) fn time_for(&self, bytes: u64) -> Duration {
         let nanos = bytes.saturating_mul(self.nanos_per_kib(self.bytes_read)) / DELAY_UNIT_BYTES;
         Duration::from_nanos(nanos)
     }

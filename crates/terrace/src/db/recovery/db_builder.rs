@@ -173,6 +173,7 @@ fn new_state(set: VersionSet, memtable: Arc<Memtable>) -> DbState {
         last_manual_compaction_id: 0,
         read_compaction: None,
         read_compactions_paused_until: Duration::ZERO,
+        seek_compactions_paused_until: Duration::ZERO,
         obsolete_tables: ObsoleteTables::default(),
         compaction_stats: Default::default(),
         compaction_rate: CompactionRate::default(),

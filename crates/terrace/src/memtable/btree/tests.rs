@@ -127,6 +127,54 @@ fn decimal(n: u64) -> Vec<u8> {
     format!("{n:016}").into_bytes()
 }
 
+/// Checks the moves from user key to user key, at the sequence number `sequence`.
+fn check_key_moves(tree: &Arc<BTree>, model: &ExpectedRecords, sequence: SequenceNumber) {
+    let keys: Vec<_> = model.chunk_by(|a, b| a.0 == b.0).collect();
+    let newest_visible = |versions: &[(Vec<u8>, u64, Vec<u8>)]| {
+        versions.iter().find(|(_, trailer, _)| trailer >> 8 <= sequence).cloned()
+    };
+    let mut cursor = BTreeCursor::new(Arc::clone(tree));
+    cursor.seek_to_first();
+    for versions in &keys {
+        assert_eq!(current(&cursor).as_ref(), versions.first(), "forwards");
+        let mut newer = BTreeCursor::new(Arc::clone(tree));
+        newer.seek_to_first();
+        while current(&newer) != current(&cursor) {
+            newer.next_user_key();
+        }
+        newer.skip_newer_versions(sequence);
+        cursor.next_user_key();
+        assert_eq!(current(&newer), newest_visible(versions).or(current(&cursor)));
+    }
+    assert!(!cursor.valid());
+    cursor.seek_to_last();
+    for versions in keys.iter().rev() {
+        assert_eq!(current(&cursor).as_ref(), versions.last(), "backwards");
+        if let Some(newest) = newest_visible(versions) {
+            let is_there = versions.last() == Some(&newest);
+            assert_eq!(cursor.skip_to_newest_version(sequence), !is_there);
+            assert_eq!(current(&cursor), Some(newest));
+            assert!(!cursor.skip_to_newest_version(sequence), "it is there already");
+        }
+        cursor.prev_user_key();
+    }
+    assert!(!cursor.valid());
+}
+
+#[test]
+fn cursor_moves_from_user_key_to_user_key() {
+    for comparator in &comparators() {
+        let keys = scattered(2_000, 150).map(|n| decimal(if n < 100 { n } else { 7 }));
+        let (tree, mut model) = build(comparator, std::iter::empty());
+        for (key, sequence) in keys.zip(1u64..) {
+            tree.insert(&key, sequence << 8 | 1, b"", InsertMode::Concurrent);
+            model.push((key, sequence << 8 | 1, Vec::new()));
+        }
+        sort(comparator, &mut model);
+        [0, 1, 700, 1_999, 3_000].iter().for_each(|&sequence| check_key_moves(&tree, &model, sequence));
+    }
+}
+
 #[test]
 fn empty_tree() {
     check_all(&[]);
