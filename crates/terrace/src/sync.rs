@@ -8,4 +8,4 @@ pub(crate) use terrace_sync::{
     AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 pub(crate) use terrace_sync::{HazardCell, HazardGuard, HazardValue, RetireList, Retired};
-pub(crate) use terrace_sync::{LoomCells, spin_or_yield, thread_slot};
+pub(crate) use terrace_sync::{LoomCells, spin_or_yield, spin_then_yield, thread_slot};
