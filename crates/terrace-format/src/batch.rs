@@ -484,6 +484,10 @@ impl<'a> Iterator for BatchOps<'a> {
 
     fn next(&mut self) -> Option<BatchOp<'a>> {
         // `validate` checked the operations, so the only possible error is the end of the input.
+        // Its message would take longer than the operation.
+        if self.decoder.is_empty() {
+            return None;
+        }
         decode_op(&mut self.decoder).ok()
     }
 }

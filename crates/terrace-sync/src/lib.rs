@@ -55,7 +55,7 @@ pub(crate) use model_locks::fence_for_checker;
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 pub use {
     model_arc_swap::{ArcSwap, ArcSwapOption, Guard, ModelSwap},
-    model_locks::{Condvar, Mutex, MutexGuard, spin_or_yield},
+    model_locks::{Condvar, Mutex, MutexGuard, spin_or_yield, spin_then_yield},
 };
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
@@ -73,8 +73,13 @@ mod native {
     pub fn spin_or_yield(turn: &mut u32) {
         /// Number of calls that spin, before the wait yields the core.
         const MAX_SPINS: u32 = 64;
+        spin_then_yield(turn, MAX_SPINS);
+    }
+
+    /// Pauses like [`spin_or_yield`], and yields the core only after `max_spins` calls.
+    pub fn spin_then_yield(turn: &mut u32, max_spins: u32) {
         *turn += 1;
-        if *turn < MAX_SPINS { std::hint::spin_loop() } else { thread::yield_now() }
+        if *turn < max_spins { std::hint::spin_loop() } else { thread::yield_now() }
     }
 
     /// Does nothing: SeqCst accesses have a total order without a fence.

@@ -82,6 +82,11 @@ pub fn spin_or_yield(turn: &mut u32) {
     crate::thread::yield_now();
 }
 
+/// Pauses like [`spin_or_yield`].
+pub fn spin_then_yield(turn: &mut u32, _max_spins: u32) {
+    spin_or_yield(turn);
+}
+
 /// Loom's macro, which does not support constant initialisers.
 #[cfg(feature = "loom")]
 macro_rules! constants_of_threads {

@@ -9,5 +9,5 @@ pub(crate) use terrace_sync::{
 };
 pub(crate) use terrace_sync::{ForkLocks, ForkParticipant, ForkRank, ForkRegistration};
 pub(crate) use terrace_sync::{HazardCell, HazardGuard, HazardValue, RetireList, Retired};
-pub(crate) use terrace_sync::{LoomCells, spin_or_yield, thread_slot};
+pub(crate) use terrace_sync::{LoomCells, spin_or_yield, spin_then_yield, thread_slot};
 pub(crate) use terrace_sync::{register_fork_participant, register_fork_participant_until};

@@ -22,16 +22,16 @@ pub(super) struct FileSizeLimit {
 
 impl FileSizeLimit {
     /// Returns an error of kind [`io::ErrorKind::FileTooLarge`] if the file may not grow to `end`
-    /// bytes.
-    pub(super) fn check(&mut self, end: u64) -> io::Result<()> {
+    /// bytes. Otherwise returns the size up to which no check is necessary.
+    pub(super) fn check(&mut self, end: u64) -> io::Result<u64> {
         if end <= self.checked_to {
-            return Ok(());
+            return Ok(self.checked_to);
         }
         let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
         if end > limit {
             return Err(Errno::FBIG.into());
         }
         self.checked_to = limit.min(end.saturating_add(RECHECK_BYTES));
-        Ok(())
+        Ok(self.checked_to)
     }
 }

@@ -69,6 +69,8 @@ pub(super) struct PosixLogFile {
     len: AtomicU64,
     /// Stores into the mapping end here: the bytes before it have space. Relaxed, like `len`.
     store_end: AtomicU64,
+    /// Appends end here without a check of the limit on the size of files. Relaxed, like `len`.
+    append_limit: AtomicU64,
     growth: Mutex<Growth>,
     fills_fast: AtomicBool,
     /// Approximate number of writes that still use `pwrite`. Relaxed: both ways of writing are
@@ -140,6 +142,7 @@ impl PosixLogFile {
             mapping,
             len: AtomicU64::new(len),
             store_end: AtomicU64::new(0),
+            append_limit: AtomicU64::new(0),
             growth: Mutex::new(Growth {
                 allocated: len,
                 can_allocate: true,
@@ -202,11 +205,13 @@ impl PosixLogFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         };
         let end = offset.saturating_add((head.len() + body.len()) as u64);
-        self.growth.lock().size_limit.check(end)?;
+        if end > self.append_limit.load(Ordering::Relaxed) {
+            self.raise_append_limit(end)?;
+        }
         let mut parts = [IoSlice::new(gap), IoSlice::new(head), IoSlice::new(body)];
         let written = match (gap, body) {
             // One buffer is cheaper for the system than a list of them.
-            ([], []) => self.file.write_all_at(head, old_len),
+            ([], []) => self.pwrite_one(old_len, head),
             _ => self.pwrite_all(old_len, &mut parts),
         };
         written.inspect_err(|_| {
@@ -215,6 +220,13 @@ impl PosixLogFile {
             self.is_torn.fetch_or(!is_restored, Ordering::Relaxed);
         })?;
         self.len.store(end, Ordering::Relaxed);
+        Ok(())
+    }
+
+    #[cold]
+    fn raise_append_limit(&self, end: u64) -> io::Result<()> {
+        let limit = self.growth.lock().size_limit.check(end)?;
+        self.append_limit.store(limit, Ordering::Relaxed);
         Ok(())
     }
 
@@ -258,6 +270,20 @@ impl PosixLogFile {
             let zeros = (new_len - old_len).min(ZEROS.len() as u64);
             // Only saves page faults: the bytes are zero already.
             let _ = self.file.write_all_at(&ZEROS[..zeros as usize], old_len);
+        }
+        Ok(())
+    }
+
+    /// Writes all bytes of `bytes` at `offset`, without the cancellation point of the C library.
+    fn pwrite_one(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match rustix::io::retry_on_intr(|| rustix::io::pwrite(&self.file, bytes, offset))? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => {
+                    offset += written as u64;
+                    bytes = bytes.get(written..).unwrap_or_default();
+                }
+            }
         }
         Ok(())
     }

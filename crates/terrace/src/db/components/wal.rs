@@ -12,7 +12,7 @@ use std::time::Duration;
 use terrace_env::{LogFile, StickySync};
 use terrace_format::filename::FileName;
 use terrace_format::key::SequenceNumber;
-use terrace_format::log::{LOG_BLOCK_SIZE, RecordWriter};
+use terrace_format::log::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, RecordWriter};
 use terrace_sync::mutant;
 
 use crate::error::Result;
@@ -100,18 +100,20 @@ pub(crate) struct WalWriter {
     pub(crate) is_torn: bool,
     /// Length of the log in bytes when this run began to use it, or None for a new log.
     pub(crate) reused_len: Option<u64>,
-    /// Buffer of the last record, for reuse.
+    /// Buffer of the last record after [`FRAGMENT_HEADER_SIZE`] bytes for its header, for reuse.
     pub(crate) record_buffer: Vec<u8>,
     /// Buffer of the fragments of the last record in an appended log, for reuse.
     pub(crate) fragment_buffer: Vec<u8>,
 }
 
 impl WalWriter {
-    /// Appends a record to the log. An error does not move the end of the log.
-    pub(crate) fn append(&mut self, record: &[u8]) -> Result<()> {
+    /// Appends the record in `buffer` to the log. Space for a header of [`FRAGMENT_HEADER_SIZE`]
+    /// bytes precedes it. An error does not move the end of the log.
+    pub(crate) fn append(&mut self, buffer: &mut [u8]) -> Result<()> {
         if self.wal.file.capacity() == 0 {
-            return self.append_whole(record);
+            return self.append_whole(buffer);
         }
+        let (_, record) = buffer.split_at(FRAGMENT_HEADER_SIZE);
         let mut record_writer = self.record_writer.clone();
         for (index, fragment) in record_writer.add_record(record).enumerate() {
             let stored = self.wal.file.write_at(fragment.offset, &fragment.header, fragment.payload);
@@ -122,9 +124,23 @@ impl WalWriter {
         Ok(())
     }
 
-    /// Appends a record to a log without a mapping by one system call for each mebibyte.
-    fn append_whole(&mut self, record: &[u8]) -> Result<()> {
-        self.append_records(std::iter::once(record))
+    /// Appends a record to a log without a mapping by one system call for each mebibyte. A record
+    /// that fits its block is not copied.
+    fn append_whole(&mut self, buffer: &mut [u8]) -> Result<()> {
+        let (header, record) = buffer.split_at_mut(FRAGMENT_HEADER_SIZE);
+        let start = self.record_writer.end_offset();
+        let mut record_writer = self.record_writer.clone();
+        let whole = record_writer
+            .add_record(record)
+            .next()
+            .filter(|fragment| fragment.offset == start && fragment.payload.len() == record.len());
+        let Some(fragment) = whole else {
+            return self.append_records(std::iter::once(&*record));
+        };
+        header.copy_from_slice(&fragment.header);
+        self.append_fragments(buffer, start, false)?;
+        self.record_writer = record_writer;
+        Ok(())
     }
 
     /// Appends records to a log without a mapping by one system call for each mebibyte. An error

@@ -13,6 +13,10 @@
 //! releases `commit`. A write in the queue therefore has no sequence number yet, and an error takes
 //! none. The thread also inserts the operations of the group: a writer that sleeps would delay all
 //! later ones.
+//!
+//! One writer leads group after group, as long as it writes: the memory that an append and an
+//! insert change stays in the cache of its core. Another writer takes over when the leader stays
+//! away.
 
 use std::sync::OnceLock;
 
@@ -21,7 +25,7 @@ use terrace_format::key::SequenceNumber;
 use terrace_sync::mutant;
 
 use crate::error::Result;
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, spin_or_yield};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, spin_or_yield, thread_slot};
 
 /// Largest size of a queued write, in bytes. The gain of a group is small for larger ones.
 const MAX_QUEUED_WRITE: usize = 16 << 10;
@@ -32,6 +36,10 @@ const MAX_GROUP_BYTES: usize = 256 << 10;
 /// Number of loads in which a thread waits for other writers before it takes a group: some hundred
 /// nanoseconds. `spin_or_yield` must not yield, because the thread holds `DbInner::commit`.
 const GATHER_SPINS: u32 = if cfg!(feature = "loom") { 1 } else { 40 };
+
+/// Number of loads in which a writer waits for the next write of the last leader, before it leads
+/// itself: about a microsecond, several times the time that a leader needs between two writes.
+const LEADER_SPINS: u32 = if cfg!(feature = "loom") { 0 } else { 60 };
 
 /// Writes that are appended together.
 #[derive(Default)]
@@ -135,6 +143,11 @@ pub(crate) struct WriteQueue {
     /// Number of writes of the last group, or fewer if not all of them wrote again. Accessed
     /// under `DbInner::commit`.
     expected_len: AtomicUsize,
+    /// Leader of the last group, as returned by `this_thread`. Relaxed, as `is_executing`: both are
+    /// hints for the waiting writers. Changed under `DbInner::commit`.
+    last_leader: AtomicUsize,
+    /// True while a leader executes a group.
+    is_executing: AtomicBool,
 }
 
 #[derive(Default)]
@@ -152,6 +165,8 @@ impl WriteQueue {
             next: Mutex::default(),
             len: AtomicUsize::new(0),
             expected_len: AtomicUsize::new(0),
+            last_leader: AtomicUsize::new(0),
+            is_executing: AtomicBool::new(false),
         }
     }
 
@@ -185,6 +200,28 @@ impl WriteQueue {
         self.len.load(Ordering::Relaxed)
     }
 
+    /// Returns true if this thread should try to lead the next group. `turn` counts the calls of
+    /// one wait in which no leader executed a group.
+    pub(crate) fn should_lead(&self, turn: &mut u32) -> bool {
+        if self.is_executing.load(Ordering::Relaxed) {
+            return false;
+        }
+        *turn += 1;
+        *turn > LEADER_SPINS || self.last_leader.load(Ordering::Relaxed) == this_thread()
+    }
+
+    /// Records that this thread leads the next group, until [`WriteQueue::end_lead`]. The caller
+    /// holds `DbInner::commit`.
+    pub(crate) fn begin_lead(&self) {
+        self.last_leader.store(this_thread(), Ordering::Relaxed);
+        self.is_executing.store(true, Ordering::Relaxed);
+    }
+
+    /// Records that no thread executes a group. The caller holds `DbInner::commit`.
+    pub(crate) fn end_lead(&self) {
+        self.is_executing.store(false, Ordering::Relaxed);
+    }
+
     /// Waits some hundred nanoseconds for the writers of the last group, which probably write again
     /// soon. `has_waited` tells that the caller waited for that group. The caller holds
     /// `DbInner::commit`.
@@ -197,15 +234,19 @@ impl WriteQueue {
         }
     }
 
-    /// Takes the next group, which may be empty. The caller holds `DbInner::commit` until it has
-    /// set the outcome.
-    pub(crate) fn take(&self) -> (Arc<WriteGroup>, GroupRecords) {
+    /// Takes the next group, if that is `group`. Otherwise a thread that held `DbInner::commit` has
+    /// taken it. The caller holds `DbInner::commit` until it has set the outcome.
+    pub(crate) fn take(&self, group: &Arc<WriteGroup>) -> Option<GroupRecords> {
         let mut next = self.next.lock();
+        if !Arc::ptr_eq(&next.group, group) {
+            return None;
+        }
+        next.group = Arc::default();
         let spare = std::mem::take(&mut next.spare);
         let records = std::mem::replace(&mut next.records, spare);
         self.len.store(0, Ordering::Relaxed);
         self.expected_len.store(records.len(), Ordering::Relaxed);
-        (std::mem::take(&mut next.group), records)
+        Some(records)
     }
 
     /// Gives the buffers of a group back for reuse.
@@ -213,10 +254,9 @@ impl WriteQueue {
         records.clear();
         self.next.lock().spare = records;
     }
+}
 
-    /// Returns true if `group` waits for a thread that takes it. Otherwise a thread that holds
-    /// `DbInner::commit` has taken it.
-    pub(crate) fn is_next(&self, group: &Arc<WriteGroup>) -> bool {
-        Arc::ptr_eq(&self.next.lock().group, group)
-    }
+/// Returns a number of this thread that no other live thread has.
+fn this_thread() -> usize {
+    thread_slot().map_or(usize::MAX, |slot| slot + 1)
 }

@@ -6,12 +6,15 @@ use super::WalWriter;
 use crate::db::components::write_queue::{GroupCommit, GroupRecords, QueuedWrite};
 use crate::db::inner::DbInner;
 use crate::error::{Error, Result};
-use crate::sync::{MutexGuard, spin_or_yield};
+use crate::sync::{MutexGuard, spin_then_yield};
 
-/// Number of attempts to get `commit` before a writer sleeps. In the time of the first 64, a thread
-/// on another core appends a group. With each later one, the writer yields its core to a thread
-/// that the scheduler has interrupted. To sleep and to be woken costs more than several appends.
-const LOCK_ATTEMPTS: u32 = if cfg!(feature = "loom") { 1 } else { 80 };
+/// Number of pauses of a waiting writer before it yields its core: about ten microseconds, several
+/// times the time of a group. A yield and the switch to another thread take longer than the append
+/// that it waits for. After these pauses, the scheduler has probably interrupted the leader.
+const WAIT_SPINS: u32 = if cfg!(feature = "loom") { 1 } else { 400 };
+
+/// Number of pauses before a writer sleeps. To be woken costs more than several appends.
+const WAIT_ATTEMPTS: u32 = if cfg!(feature = "loom") { 1 } else { WAIT_SPINS + 16 };
 
 impl DbInner {
     /// Returns true if the next write should go to the queue, because other threads write too.
@@ -36,16 +39,22 @@ impl DbInner {
     /// first sequence number of this write, and the number of the group for the sync.
     pub(super) fn commit_queued(&self, queued: &QueuedWrite) -> Result<(SequenceNumber, u64)> {
         let mut attempts = 0;
+        let mut leader_turn = 0;
         let group = loop {
             if let Some(outcome) = queued.group.outcome() {
                 break outcome.clone()?;
             }
             let has_waited = attempts > 0;
-            let commit =
-                if attempts < LOCK_ATTEMPTS { self.commit.try_lock() } else { Some(self.commit.lock()) };
+            let commit = if attempts >= WAIT_ATTEMPTS {
+                Some(self.commit.lock())
+            } else if self.write_queue.should_lead(&mut leader_turn) {
+                self.commit.try_lock()
+            } else {
+                None
+            };
             match commit {
                 Some(commit) => self.commit_next_group(commit, queued, has_waited)?,
-                None => spin_or_yield(&mut attempts),
+                None => spin_then_yield(&mut attempts, WAIT_SPINS),
             }
         };
         Ok((group.first_sequence + queued.operations_before, group.write))
@@ -61,17 +70,21 @@ impl DbInner {
         if queued.group.outcome().is_some() {
             return Ok(());
         }
+        self.write_queue.begin_lead();
         // It may release the lock, so another thread may take the group meanwhile.
         let has_room = self.make_room_for_write(&mut commit);
-        if queued.group.outcome().is_some() {
-            return Ok(());
-        }
-        if !self.write_queue.is_next(&queued.group) {
-            // The thread that has taken the group panicked.
-            return Err(self.commit_poisoned());
-        }
-        self.write_queue.gather(has_waited);
-        let (group, mut records) = self.write_queue.take();
+        let records = if queued.group.outcome().is_some() {
+            None
+        } else {
+            self.write_queue.gather(has_waited);
+            self.write_queue.take(&queued.group)
+        };
+        let Some(mut records) = records else {
+            self.write_queue.end_lead();
+            let is_executed = queued.group.outcome().is_some();
+            // Otherwise the thread that has taken the group panicked.
+            return if is_executed { Ok(()) } else { Err(self.commit_poisoned()) };
+        };
         if records.len() > 1 {
             self.write_contention.record_contention();
         } else {
@@ -81,7 +94,8 @@ impl DbInner {
             let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
             self.execute_group(writer, &mut records)
         });
-        group.set_outcome(outcome);
+        self.write_queue.end_lead();
+        queued.group.set_outcome(outcome);
         drop(commit);
         self.write_queue.recycle(records);
         Ok(())

@@ -29,6 +29,7 @@ use std::ops::RangeInclusive;
 
 use terrace_format::batch::{self, BatchOp, MAX_KEY_OR_VALUE_LEN, WriteBatch};
 use terrace_format::key::{MAX_SEQUENCE_NUMBER, SequenceNumber};
+use terrace_format::log::FRAGMENT_HEADER_SIZE;
 use terrace_sync::mutant;
 
 use super::components::wal::WalWriter;
@@ -146,8 +147,9 @@ impl DbInner {
         self.append_to_wal(writer, &sequences, |writer| {
             let mut record = std::mem::take(&mut writer.record_buffer);
             record.clear();
+            record.extend_from_slice(&[0; FRAGMENT_HEADER_SIZE]);
             encode(first, &mut record);
-            let appended = writer.append(&record);
+            let appended = writer.append(&mut record);
             if record.capacity() <= MAX_REUSED_RECORD_BUFFER {
                 writer.record_buffer = record;
             }
