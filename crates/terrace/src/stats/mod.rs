@@ -26,6 +26,8 @@ pub(crate) enum Ticker {
     BlockCacheHit,
     /// A read had to read a block from its file.
     BlockCacheMiss,
+    /// A read searched an uncompressed block in the mapping of its table.
+    BlockReadInPlace,
     /// A filter proved the absence of a key.
     FilterNegative,
     /// A filter did not exclude a key that the table lacks.
@@ -34,7 +36,7 @@ pub(crate) enum Ticker {
     WastedProbe,
 }
 
-const TICKER_COUNT: usize = 5;
+const TICKER_COUNT: usize = 6;
 /// Number of shards. Up to so many threads count without a cache miss.
 const SHARD_COUNT: usize = 16;
 

@@ -4,6 +4,8 @@ mod block_fetcher;
 mod block_pool;
 mod index_reader;
 mod key_bounds_check;
+mod mapped_blocks;
+mod restart_index_slot;
 mod sst_file_reader;
 mod table_cache;
 mod table_iter;
@@ -14,7 +16,7 @@ mod table_writer;
 pub(crate) use block_fetcher::{read_block, read_block_bytes, read_exact_at, read_footer};
 pub use sst_file_reader::{SstFileReader, SstIterator};
 pub(crate) use table_cache::{TableCache, TableHandle, TableRef, TableStats};
-pub(crate) use table_iter::TableIter;
+pub(crate) use table_iter::{DataBlockIter, TableIter};
 pub(crate) use table_memory::TableMemory;
 pub(crate) use table_reader::{
     BlockReadOptions, FoundEntry, LookupKey, PinnedEntry, TableLookup, TableReader, TableReaderContext,

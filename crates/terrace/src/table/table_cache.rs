@@ -6,6 +6,7 @@
 //! since the hand last passed them.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -63,6 +64,34 @@ impl TableHandle {
             self.recently_used.store(true, Ordering::Relaxed);
         }
         table
+    }
+}
+
+/// Open table that a read uses. It stays open as long as the guard.
+pub(crate) enum TableGuard {
+    Hazard(HazardGuard<TableReader>),
+    Counted(Arc<TableReader>),
+}
+
+impl TableGuard {
+    /// Returns shared ownership of the table.
+    pub(crate) fn to_arc(&self) -> Arc<TableReader> {
+        match self {
+            TableGuard::Hazard(guard) => guard.to_arc(),
+            TableGuard::Counted(table) => Arc::clone(table),
+        }
+    }
+}
+
+impl Deref for TableGuard {
+    type Target = TableReader;
+
+    #[inline]
+    fn deref(&self) -> &TableReader {
+        match self {
+            TableGuard::Hazard(guard) => guard,
+            TableGuard::Counted(table) => table,
+        }
     }
 }
 
@@ -163,16 +192,13 @@ impl TableCache {
         }
     }
 
-    /// Calls `read` with the table of `file`, without a reference count, so that readers of one
-    /// table do not compete for it.
-    pub(crate) fn with_table<T>(
-        &self,
-        file: TableRef<'_>,
-        read: impl FnOnce(&TableReader) -> Result<T>,
-    ) -> Result<T> {
+    /// Returns the table of `file` for one read, usually without a reference count, so that readers
+    /// of one table do not compete for it.
+    #[inline]
+    pub(crate) fn guard(&self, file: TableRef<'_>) -> Result<TableGuard> {
         match file.handle.get() {
-            Some(table) => read(&table),
-            None => read(&*self.open_and_insert(&file)?),
+            Some(table) => Ok(TableGuard::Hazard(table)),
+            None => self.open_and_insert(&file).map(TableGuard::Counted),
         }
     }
 

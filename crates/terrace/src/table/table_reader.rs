@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use terrace_env::{RandomAccessFile, prefetch};
 use terrace_format::DecodeError;
-use terrace_format::block::{Block, BlockIter, BlockLookup};
+use terrace_format::block::{Block, BlockIter, BlockLookup, BlockSource};
 use terrace_format::comparator::bytewise;
 use terrace_format::filter::{BloomFilterPolicy, FilterPolicy};
 use terrace_format::filter_block::FilterBlockReader;
@@ -24,10 +24,13 @@ use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, TableProperties};
 use super::block_fetcher::{read_block, read_block_bytes, read_block_with, read_footer};
 use super::block_pool;
 use super::index_reader::IndexReader;
+use super::mapped_blocks::{BlockInMapping, MappedBlock, MappedBlocks};
+use super::table_cache::TableGuard;
 use super::table_memory::{Reservation, TableMemory};
 use crate::cache::{BlockCache, BlockRef, TableBlocks};
 use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
+use crate::options::ReadOptions;
 use crate::stats::{Statistics, Ticker};
 use crate::sync::Arc;
 
@@ -49,6 +52,19 @@ pub(crate) struct TableReaderContext {
 pub(crate) struct BlockReadOptions {
     /// Inserts the blocks that this read fetches into the block cache.
     pub(crate) fill_cache: bool,
+    /// Verifies the checksum of an uncompressed block in a mapped table at every read, not only at
+    /// the first one. Other blocks are verified when they are read from their file.
+    pub(crate) verify_checksums: bool,
+}
+
+impl BlockReadOptions {
+    /// Options of bulk reads that must not pass damage on: compactions, repair, checks.
+    pub(crate) const BULK: BlockReadOptions = BlockReadOptions { fill_cache: false, verify_checksums: true };
+
+    /// Returns the options of a read of the caller.
+    pub(crate) fn from_read_options(options: &ReadOptions) -> BlockReadOptions {
+        BlockReadOptions { fill_cache: options.fill_cache, verify_checksums: options.verify_checksums }
+    }
 }
 
 /// Open table. Any number of threads may read it.
@@ -58,6 +74,8 @@ pub(crate) struct TableReader {
     pub(super) context: Arc<TableReaderContext>,
     pub(super) index: IndexReader,
     pub(super) blocks: TableBlocks,
+    /// Blocks that reads search in place, if the file is mapped.
+    pub(super) mapped_blocks: Option<MappedBlocks>,
     filter: Option<FilterBlockReader>,
     /// True if the filter covers the whole table, not parts of 2 KiB.
     has_full_filter: bool,
@@ -85,8 +103,16 @@ impl<'a> LookupKey<'a> {
 pub(crate) struct FoundEntry {
     /// Trailer of its internal key.
     pub(crate) trailer: u64,
-    block: BlockRef,
+    location: FoundLocation,
+    /// Range of the value within the contents of the block or of the file.
     value_range: Range<usize>,
+}
+
+/// Memory of a found value.
+enum FoundLocation {
+    Block(BlockRef),
+    /// Mapped file of a table. The guard keeps it mapped after the lookup.
+    File(TableGuard),
 }
 
 /// Result of a lookup in one table.
@@ -102,30 +128,60 @@ pub(crate) enum TableLookup {
 impl FoundEntry {
     /// Creates an entry whose trailer and value are still unknown.
     #[inline]
-    fn from_block(block: BlockRef) -> FoundEntry {
-        FoundEntry { trailer: 0, block, value_range: 0..0 }
+    fn new(location: FoundLocation) -> FoundEntry {
+        FoundEntry { trailer: 0, location, value_range: 0..0 }
     }
 
     pub(crate) fn value(&self) -> &[u8] {
-        &self.block.contents()[self.value_range.clone()]
+        match &self.location {
+            FoundLocation::Block(block) => &block.contents()[self.value_range.clone()],
+            FoundLocation::File(table) => {
+                table.mapped_bytes().get(self.value_range.clone()).unwrap_or_default()
+            }
+        }
     }
 
-    /// Returns the value with shared ownership of its block, for another thread or a long time.
+    /// Returns the value for another thread or a long time: a copy of a small value in a mapped
+    /// file, or shared ownership of its memory.
     pub(crate) fn pin(&self) -> PinnedEntry {
-        PinnedEntry { block: self.block.to_arc(), value_range: self.value_range.clone() }
+        let value_range = self.value_range.clone();
+        match &self.location {
+            FoundLocation::Block(block) => PinnedEntry::InBlock { block: block.to_arc(), value_range },
+            FoundLocation::File(_) if value_range.len() <= COPIED_PINNED_VALUE_MAX => {
+                PinnedEntry::Copied(self.value().into())
+            }
+            FoundLocation::File(table) => PinnedEntry::InFile { table: table.to_arc(), value_range },
+        }
     }
 }
 
-/// Value of a [`FoundEntry`] that keeps its block in memory.
-pub(crate) struct PinnedEntry {
-    block: Arc<Block>,
-    value_range: Range<usize>,
+/// Maximum size of a value of a mapped file that is copied when it is pinned, in bytes. A pinned
+/// larger value keeps the whole file mapped and its space on the disk in use.
+const COPIED_PINNED_VALUE_MAX: usize = 4 << 10;
+
+/// Value of a [`FoundEntry`] that keeps its memory.
+pub(crate) enum PinnedEntry {
+    Copied(Box<[u8]>),
+    InBlock { block: Arc<Block>, value_range: Range<usize> },
+    InFile { table: Arc<TableReader>, value_range: Range<usize> },
 }
 
 impl PinnedEntry {
     pub(crate) fn value(&self) -> &[u8] {
-        &self.block.contents()[self.value_range.clone()]
+        match self {
+            PinnedEntry::Copied(value) => value,
+            PinnedEntry::InBlock { block, value_range } => &block.contents()[value_range.clone()],
+            PinnedEntry::InFile { table, value_range } => {
+                table.mapped_bytes().get(value_range.clone()).unwrap_or_default()
+            }
+        }
     }
+}
+
+/// Data block in memory or in the mapping of its table.
+pub(super) enum BlockLocation {
+    InMemory(BlockRef),
+    Mapped(BlockInMapping),
 }
 
 impl TableReader {
@@ -141,12 +197,14 @@ impl TableReader {
         let index = IndexReader::new(read_block(&*file, &path, footer.index)?, context.order.clone())
             .map_err(|error| Error::from_decode_error(&path, &error))?;
         let blocks = context.cache.table_blocks(context.cache_id, number, index.len());
+        let mapped_blocks = MappedBlocks::new(&file, index.len(), &context.memory);
         let mut table = TableReader {
             file,
             path,
             context,
             index,
             blocks,
+            mapped_blocks,
             filter: None,
             has_full_filter: false,
             metaindex_handle: footer.metaindex,
@@ -186,7 +244,13 @@ impl TableReader {
         self.filter.is_some()
     }
 
-    /// Returns the memory use in bytes, without the cached blocks.
+    /// Returns the contents of the file if it is mapped.
+    #[inline]
+    fn mapped_bytes(&self) -> &[u8] {
+        self.mapped_blocks.as_ref().map_or(&[], |blocks| blocks.file())
+    }
+
+    /// Returns the memory use in bytes, without the blocks.
     fn memory_usage(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, FilterBlockReader::memory_usage);
         size_of::<TableReader>()
@@ -243,7 +307,7 @@ impl TableReader {
     /// searched user key. The result is an out parameter because a returned entry would be copied
     /// by each caller.
     pub(crate) fn get(
-        &self,
+        table: TableGuard,
         LookupKey { key: target, filter_hash }: LookupKey<'_>,
         likely: bool,
         read: BlockReadOptions,
@@ -253,43 +317,37 @@ impl TableReader {
         // If the filter will probably pass, the memory that the search needs is prefetched before
         // the check. Waiting for all of it takes hardly longer than waiting for the bits of the
         // filter.
-        let filter = self.filter.as_ref().filter(|_| self.has_full_filter);
+        let filter = table.filter.as_ref().filter(|_| table.has_full_filter);
         let bloom_query = filter.and_then(|filter| filter.bloom_query(filter_hash));
         let mut approx_range = None;
         if likely {
             if let Some(query) = bloom_query {
                 query.probed_bytes().for_each(|byte| prefetch(byte, 1));
             }
-            approx_range = self.prefetch_approx_range(target);
+            approx_range = table.prefetch_approx_range(target);
         }
         let is_filtered_out = match bloom_query {
-            Some(query) => self.count_if_filtered_out(!query.may_match()),
-            None => self.has_full_filter && self.is_filtered_out(0, target),
+            Some(query) => table.count_if_filtered_out(!query.may_match()),
+            None => table.has_full_filter && table.is_filtered_out(0, target),
         };
         if is_filtered_out {
             return Ok(TableLookup::FilteredOut);
         }
         if !likely {
-            approx_range = self.prefetch_approx_range(target);
+            approx_range = table.prefetch_approx_range(target);
         }
-        let index = self.index.find_in_range(target, approx_range.as_ref());
-        if index == self.index.len() {
-            return self.index.check_complete(&self.path).map(|()| TableLookup::FilteredOut);
+        let index = table.index.find_in_range(target, approx_range.as_ref());
+        if index == table.index.len() {
+            return table.index.check_complete(&table.path).map(|()| TableLookup::FilteredOut);
         }
-        if !self.has_full_filter
-            && self.filter.is_some()
-            && self.is_filtered_out(self.block_offset(index)?, target)
+        if !table.has_full_filter
+            && table.filter.is_some()
+            && table.is_filtered_out(table.block_offset(index)?, target)
         {
             return Ok(TableLookup::FilteredOut);
         }
-        self.get_in_block(index, target, read, is_same_user_key, found)?;
-        if found.is_some() {
-            return Ok(TableLookup::Found);
-        }
-        if self.filter.is_some() {
-            self.context.metrics.count(Ticker::FilterFalsePositive);
-        }
-        Ok(TableLookup::NotFound)
+        TableReader::get_in_block(table, index, target, read, is_same_user_key, found)?;
+        Ok(if found.is_some() { TableLookup::Found } else { TableLookup::NotFound })
     }
 
     /// Returns the range of index entries that may contain `target`. Prefetches the heads of that
@@ -320,71 +378,137 @@ impl TableReader {
     /// Looks up `target` in one block, like [`TableReader::get`].
     #[inline]
     fn get_in_block(
-        &self,
+        table: TableGuard,
         index: usize,
         target: &[u8],
         read: BlockReadOptions,
         is_same_user_key: impl FnOnce(&[u8]) -> bool,
         found: &mut Option<FoundEntry>,
     ) -> Result<()> {
+        if let Some(mapped) = table.mapped_blocks.as_ref().filter(|_| !read.verify_checksums)
+            && let Some(block) = mapped.get_indexed(index)
+        {
+            table.count_cache_event(Ticker::BlockReadInPlace, read);
+            return TableReader::get_in_mapped_block(table, index, block, target, is_same_user_key, found);
+        }
         // The entry is stored in `found` before the search. A later move of it would delay the copy
         // of the value.
-        *found = self.blocks.get_cached(index).map(FoundEntry::from_block);
-        let hit = match found {
-            Some(hit) if hit.block.has_search_index() => {
-                self.count_cache_event(Ticker::BlockCacheHit, read);
-                hit
+        let cached = table.blocks.get_cached(index).filter(|block| block.has_search_index());
+        let block = match cached {
+            Some(block) => {
+                table.count_cache_event(Ticker::BlockCacheHit, read);
+                block
             }
-            _ => {
-                *found = None;
-                found.insert(FoundEntry::from_block(self.read_searchable_block(index, read)?))
-            }
+            None => match table.read_searchable_block(index, read)? {
+                BlockLocation::InMemory(block) => block,
+                BlockLocation::Mapped(block) => {
+                    return TableReader::get_in_mapped_block(
+                        table,
+                        index,
+                        block,
+                        target,
+                        is_same_user_key,
+                        found,
+                    );
+                }
+            },
         };
-        let lookup = match self.context.order {
-            KeyOrder::Internal => hit.block.seek_for_get(target),
+        let hit = found.insert(FoundEntry::new(FoundLocation::Block(block)));
+        let FoundLocation::Block(block) = &hit.location else { return Ok(()) };
+        let lookup = match table.context.order {
+            KeyOrder::Internal => block.seek_for_get(target),
             _ => Ok(BlockLookup::NeedsIterator),
         };
         match lookup {
             Ok(BlockLookup::Found { trailer, value }) => {
                 hit.trailer = trailer;
                 hit.value_range = value;
-                return Ok(());
             }
             Ok(BlockLookup::NeedsIterator) => {
-                let block = hit.block.to_arc();
+                let block = block.to_arc();
                 *found = None;
-                *found = self.get_by_seek(block, index, target, is_same_user_key)?;
+                let entry = table.find_by_iterator(Arc::clone(&block), index, target, is_same_user_key)?;
+                *found = entry.map(|(trailer, value_range)| FoundEntry {
+                    trailer,
+                    location: FoundLocation::Block(BlockRef::Counted(block)),
+                    value_range,
+                });
             }
             Ok(BlockLookup::NotFound) => *found = None,
             Err(error) => {
                 *found = None;
-                return Err(self.block_error(index, &error));
+                return Err(table.block_error(index, &error));
             }
+        }
+        if found.is_none() {
+            table.count_false_positive();
         }
         Ok(())
     }
 
-    /// Looks up `target` like [`TableReader::get_in_block`], with any comparator.
+    /// Looks up `target` in an uncompressed block of the mapped file, like [`TableReader::get`].
+    #[inline]
+    fn get_in_mapped_block(
+        table: TableGuard,
+        index: usize,
+        block: BlockInMapping,
+        target: &[u8],
+        is_same_user_key: impl FnOnce(&[u8]) -> bool,
+        found: &mut Option<FoundEntry>,
+    ) -> Result<()> {
+        let contents = block.contents(table.mapped_bytes());
+        let lookup = match table.context.order {
+            KeyOrder::Internal => {
+                block.search_start(contents, target).and_then(|start| contents.seek_for_get(start, target))
+            }
+            _ => Ok(BlockLookup::NeedsIterator),
+        };
+        let entry = match lookup {
+            Ok(BlockLookup::Found { trailer, value }) => Some((trailer, value)),
+            Ok(BlockLookup::NotFound) => None,
+            Ok(BlockLookup::NeedsIterator) => {
+                let block = table.mapped_blocks.as_ref().map(|blocks| MappedBlock::new(blocks, &block));
+                let entry = block.map(|block| table.find_by_iterator(block, index, target, is_same_user_key));
+                entry.transpose()?.flatten()
+            }
+            Err(error) => return Err(table.block_error(index, &error)),
+        };
+        match entry {
+            Some((trailer, value)) => {
+                let value_range = block.offset() + value.start..block.offset() + value.end;
+                *found = Some(FoundEntry { trailer, location: FoundLocation::File(table), value_range });
+            }
+            None => table.count_false_positive(),
+        }
+        Ok(())
+    }
+
+    /// Counts a lookup of a key that the searched block lacks, although the filter admitted it.
+    fn count_false_positive(&self) {
+        if self.filter.is_some() {
+            self.context.metrics.count(Ticker::FilterFalsePositive);
+        }
+    }
+
+    /// Looks up `target` in a block with any comparator. Returns the trailer of the entry and the
+    /// range of its value within the contents.
     #[cold]
-    fn get_by_seek(
+    fn find_by_iterator(
         &self,
-        block: Arc<Block>,
+        block: impl BlockSource,
         index: usize,
         target: &[u8],
         is_same_user_key: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<Option<FoundEntry>> {
-        let mut entries = BlockIter::new(Arc::clone(&block), self.context.order.clone());
+    ) -> Result<Option<(u64, Range<usize>)>> {
+        let mut entries = BlockIter::new(block, self.context.order.clone());
         entries.seek(target);
         if let Err(error) = entries.status() {
             return Err(self.block_error(index, &error));
         }
         // A separator may be greater than all keys of its block, but it is never greater than a
         // version of a key of the next block. The next block cannot hold the key.
-        if !entries.valid() || !is_same_user_key(entries.key()) {
-            return Ok(None);
-        }
-        let trailer = key::trailer(entries.key());
-        Ok(Some(FoundEntry { trailer, block: BlockRef::Counted(block), value_range: entries.value_range() }))
+        let is_found = entries.valid() && is_same_user_key(entries.key());
+        Ok(is_found.then(|| (key::trailer(entries.key()), entries.value_range())))
     }
 
     /// Returns at most `most` separators at even distances, as approximate block boundaries.
@@ -407,9 +531,17 @@ impl TableReader {
     }
 
     /// Returns block `index` with a search index, if possible.
-    pub(super) fn read_searchable_block(&self, index: usize, read: BlockReadOptions) -> Result<BlockRef> {
-        let (block, is_cached) = self.get_or_read_block(index, read, true)?;
-        Ok(if is_cached && !block.has_search_index() { self.add_search_index(index, block) } else { block })
+    pub(super) fn read_searchable_block(
+        &self,
+        index: usize,
+        read: BlockReadOptions,
+    ) -> Result<BlockLocation> {
+        Ok(match self.get_or_read_block(index, read, true)? {
+            (BlockLocation::InMemory(block), true) if !block.has_search_index() => {
+                BlockLocation::InMemory(self.add_search_index(index, block))
+            }
+            (block, _) => block,
+        })
     }
 
     /// Adds a search index to a block that a scan cached without one.
@@ -427,7 +559,7 @@ impl TableReader {
         BlockRef::Counted(indexed)
     }
 
-    pub(super) fn read_block(&self, index: usize, read: BlockReadOptions) -> Result<BlockRef> {
+    pub(super) fn read_block(&self, index: usize, read: BlockReadOptions) -> Result<BlockLocation> {
         Ok(self.get_or_read_block(index, read, false)?.0)
     }
 
@@ -437,13 +569,29 @@ impl TableReader {
         index: usize,
         read: BlockReadOptions,
         search: bool,
-    ) -> Result<(BlockRef, bool)> {
+    ) -> Result<(BlockLocation, bool)> {
+        let mapped = self.mapped_blocks.as_ref();
+        if let Some(block) =
+            mapped.filter(|_| !read.verify_checksums).and_then(|mapped| mapped.get_indexed(index))
+        {
+            self.count_cache_event(Ticker::BlockReadInPlace, read);
+            return Ok((BlockLocation::Mapped(block), false));
+        }
         self.blocks.prefetch_ref_counts(index);
         if let Some(block) = self.blocks.get(index, || self.block_offset(index))? {
             self.count_cache_event(Ticker::BlockCacheHit, read);
-            return Ok((block, true));
+            return Ok((BlockLocation::InMemory(block), true));
         }
         let handle = self.index.block_handle(index, &self.path)?;
+        if let Some(mapped) = mapped {
+            self.file.prefetch(handle.offset, handle.size.saturating_add(BLOCK_TRAILER_SIZE as u64));
+            let separators = self.index.separators(index);
+            let verify = read.verify_checksums;
+            if let Some(block) = mapped.get_or_verify(index, handle, &self.path, verify, separators)? {
+                self.count_cache_event(Ticker::BlockReadInPlace, read);
+                return Ok((BlockLocation::Mapped(block), false));
+            }
+        }
         self.count_cache_event(Ticker::BlockCacheMiss, read);
         // A block that an external cache keeps cannot be replaced later, so it gets a search index
         // now. A block that is not cached is searched once, which is cheaper without a search
@@ -458,7 +606,7 @@ impl TableReader {
         if read.fill_cache {
             self.blocks.insert(index, handle.offset, &block).into_iter().for_each(block_pool::recycle);
         }
-        Ok((BlockRef::Counted(block), false))
+        Ok((BlockLocation::InMemory(BlockRef::Counted(block)), false))
     }
 
     /// Counts cache events of reads that use the cache. Compactions do not.
