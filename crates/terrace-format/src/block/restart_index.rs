@@ -3,7 +3,7 @@
 //! ```text
 //!   separators       mail/1009 < keys of the block <= mail/1131      common prefix "mail/1"
 //!   restart points   "mail/1010"   "mail/1043"   "mail/1087"         heads "010", "043", "087"
-//!   scaled heads          0          0x6dbb        0xffff            (head - first head) >> shift
+//!   scaled heads          0          0x6060        0xe0e0            (head - first head) >> shift
 //! ```
 //!
 //! A block that is searched in place has no memory of its own for a search index. A search compares
@@ -12,6 +12,8 @@
 //! block and all targets that belong to it, so both have the common prefix of the separators.
 
 use std::ops::Range;
+
+use terrace_sync::mutant;
 
 use super::contents::BlockContents;
 use super::seek::SearchStart;
@@ -144,7 +146,243 @@ impl RestartIndex {
         let base = u64::from(self.words[2]) | u64::from(self.words[3]) << u32::BITS;
         let head = head_after(prefix_len.into(), key::user_key(target));
         let scaled = (head.saturating_sub(base) >> (shift & 63)).min(u16::MAX.into()) as u32;
-        let bound = scaled << u16::BITS;
+        let mut bound = scaled << u16::BITS;
+        if mutant!(RestartIndexCountsEqualHead) {
+            bound |= u32::from(u16::MAX);
+        }
         self.words[HEADER_WORDS..].iter().map(|&word| usize::from(word < bound)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::block::{BlockBuilder, BlockIter, BlockLookup, BlockSource};
+    use crate::comparator::{Comparator, bytewise};
+    use crate::internal_iterator::InternalIterator;
+    use crate::key::{InternalComparator, InternalKey, ValueType};
+
+    /// Block with a restart index.
+    struct IndexedBlock<'a> {
+        contents: BlockContents<'a>,
+        index: RestartIndex,
+    }
+
+    impl BlockSource for IndexedBlock<'_> {
+        fn block_contents(&self) -> BlockContents<'_> {
+            self.contents
+        }
+
+        fn search_start(&self, target: &[u8]) -> Result<SearchStart, DecodeError> {
+            self.index.search_start(self.contents, target)
+        }
+    }
+
+    fn internal(user_key: &[u8], sequence: u64) -> Vec<u8> {
+        InternalKey::new(user_key, sequence, ValueType::Value).as_bytes().to_vec()
+    }
+
+    fn build(restart_interval: usize, keys: &[Vec<u8>]) -> Vec<u8> {
+        let mut builder = BlockBuilder::new(restart_interval);
+        for key in keys {
+            builder.add(key, key);
+        }
+        builder.finish().to_vec()
+    }
+
+    #[test]
+    fn words_of_the_example() {
+        let keys = ["mail/1010", "mail/1043", "mail/1087"].map(|key| internal(key.as_bytes(), 7));
+        let bytes = build(1, &keys);
+        let contents = BlockContents::new(&bytes).unwrap();
+        let before = internal(b"mail/1009", 7);
+        let index = RestartIndex::new(contents, Some(&before), &internal(b"mail/1131", 7)).unwrap();
+        // The heads "010" and "087" differ by 51 bits.
+        let heads = [*b"010\0\0\0\0\0", *b"043\0\0\0\0\0", *b"087\0\0\0\0\0"].map(u64::from_be_bytes);
+        let scaled = heads.map(|head| (head - heads[0]) >> 35);
+        let entry_size = 3 + 17 + 17;
+        let place = |i: usize| (scaled[i] << 16) as u32 | (i * entry_size) as u32;
+        let mut words = [UNUSED; RESTART_INDEX_WORDS];
+        words[0] = u32::from_le_bytes([6, 35, 3, 1]);
+        words[1] = 3 * entry_size as u32;
+        words[2] = heads[0] as u32;
+        words[3] = (heads[0] >> 32) as u32;
+        words[4] = place(1);
+        words[5] = place(2);
+        assert_eq!(index.words(), &words);
+        assert_eq!(scaled, [0, 0x6060, 0xe0e0]);
+        let interval = |key: &str| index.interval(&internal(key.as_bytes(), 7));
+        assert_eq!(interval("mail/101"), 0..entry_size);
+        assert_eq!(interval("mail/1043"), 0..entry_size, "an equal head may belong to a greater key");
+        assert_eq!(interval("mail/1044"), entry_size..2 * entry_size);
+        assert_eq!(interval("mail/1131"), 2 * entry_size..3 * entry_size);
+    }
+
+    #[test]
+    fn blocks_of_plain_keys_have_an_index() {
+        for count in [1, 2, 15, 16, 17, 180, 400, 1500] {
+            let keys: Vec<_> =
+                (0..count).map(|n| internal(format!("{:010}", 37 * n).as_bytes(), 7)).collect();
+            for restart_interval in [8, 16, 64] {
+                let bytes = build(restart_interval, &keys);
+                let contents = BlockContents::new(&bytes).unwrap();
+                let index = RestartIndex::new(contents, None, keys.last().unwrap());
+                let fits = contents.entries_end() <= 0xffff && contents.num_restarts() <= 0xff;
+                assert_eq!(index.is_some(), fits, "{count} keys, a restart point for {restart_interval}");
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_without_an_index() {
+        #[track_caller]
+        fn check(restart_interval: usize, keys: &[Vec<u8>]) {
+            let bytes = build(restart_interval, keys);
+            let contents = BlockContents::new(&bytes).unwrap();
+            assert!(RestartIndex::new(contents, None, &internal(b"zz", 1)).is_none());
+        }
+        check(1, &[]);
+        check(1, &(0..256u64).map(|n| internal(&n.to_be_bytes(), 1)).collect::<Vec<_>>());
+        check(1, &[internal(b"a", 2), internal(b"a", 1)]);
+        check(1, &[internal(b"12345678a", 1), internal(b"12345678b", 1)]);
+        check(16, &[[internal(&[b'a'; 40_000], 1)].concat()]);
+        let bytes = [0; 4];
+        assert!(RestartIndex::new(BlockContents::new(&bytes).unwrap(), None, b"").is_none());
+    }
+
+    /// Generates user keys of few different bytes, among them prefixes of each other, after a common
+    /// prefix that is sometimes longer than a head.
+    fn user_keys() -> impl Strategy<Value = (Vec<u8>, Vec<Vec<u8>>)> {
+        let byte = prop_oneof![3 => b'a'..=b'c', 1 => Just(0), 1 => Just(0xff), 1 => any::<u8>()];
+        let prefix = prop_oneof![Just(0usize), 1..4usize, Just(20)].prop_map(|len| vec![b'p'; len]);
+        (prefix, prop::collection::vec(prop::collection::vec(byte, 0..12), 1..150))
+    }
+
+    fn compare(a: &[u8], b: &[u8]) -> Ordering {
+        KeyOrder::Internal.compare(a, b)
+    }
+
+    /// Returns an internal key that is not below `low` and below `high`. Tightness 0 returns `low`,
+    /// 1 the separator that a table builder chooses, and 2 the greatest such key.
+    fn separator(tightness: u8, low: &[u8], high: &[u8]) -> Vec<u8> {
+        let mut separator = low.to_vec();
+        match tightness {
+            0 => {}
+            1 => InternalComparator::new(bytewise()).shortest_separator(&mut separator, high),
+            _ => {
+                let greatest = internal(key::user_key(high), (key::trailer(high) >> 8) + 1);
+                if compare(low, &greatest).is_lt() {
+                    separator = greatest;
+                }
+            }
+        }
+        assert!(compare(low, &separator).is_le() && compare(&separator, high).is_lt());
+        separator
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 500 } else { 2_000 }))]
+
+        /// The index may only change the start of a search.
+        #[test]
+        fn searches_find_the_same_position(
+            (prefix, suffixes) in user_keys(),
+            versions in prop::collection::vec(1u64..4, 150),
+            (from, to) in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+            restart_interval in 1usize..20,
+            (tightness_before, tightness_last, is_first) in (0u8..3, 0u8..3, any::<bool>()),
+        ) {
+            let mut keys: Vec<_> = suffixes
+                .iter()
+                .zip(&versions)
+                .flat_map(|(suffix, versions)| (0..*versions).map(|n| (suffix, n)).collect::<Vec<_>>())
+                .map(|(suffix, sequence)| internal(&[&prefix, &suffix[..]].concat(), sequence))
+                .collect();
+            keys.sort_by(|a, b| compare(a, b));
+            keys.dedup();
+            let (a, b) = (from.index(keys.len()), to.index(keys.len()));
+            let (start, last) = (a.min(b), a.max(b));
+            let before = (start > 0 && !is_first)
+                .then(|| separator(tightness_before, &keys[start - 1], &keys[start]));
+            let start = if before.is_some() { start } else { 0 };
+            let end = match keys.get(last + 1) {
+                Some(next) => separator(tightness_last, &keys[last], next),
+                None => internal(&[&prefix[..], &[0xff; 13]].concat(), 0),
+            };
+            let bytes = build(restart_interval, &keys[start..=last]);
+            let contents = BlockContents::new(&bytes).unwrap();
+            let Some(index) = RestartIndex::new(contents, before.as_deref(), &end) else { return Ok(()) };
+            let index = RestartIndex::from_words(*index.words());
+            let found_contents = index.contents(&bytes);
+            prop_assert_eq!(found_contents.entries_end(), contents.entries_end());
+            prop_assert_eq!(found_contents.num_restarts(), contents.num_restarts());
+            let mut iter = BlockIter::new(IndexedBlock { contents, index }, KeyOrder::Internal);
+            let other_targets = suffixes.iter().flat_map(|suffix| {
+                [&suffix[..], &suffix[..suffix.len() / 2], &[&suffix[..], &[0]].concat(), &[&suffix[..], b"b"].concat()]
+                    .map(|suffix| internal(&[&prefix, suffix].concat(), 9))
+            });
+            let other_targets: Vec<_> = other_targets.chain([end.clone(), internal(&prefix, 9)]).collect();
+            for target in keys.iter().chain(&other_targets) {
+                let is_above_before = before.as_ref().is_none_or(|before| compare(before, target).is_lt());
+                if !is_above_before || compare(target, &end).is_gt() {
+                    continue;
+                }
+                let expected = keys[start..=last].iter().find(|key| compare(key, target).is_ge());
+                iter.seek(target);
+                prop_assert_eq!(iter.status(), Ok(()));
+                prop_assert_eq!(iter.entry().map(|(key, _)| key), expected.map(Vec::as_slice));
+                let lookup = contents.seek_for_get(index.search_start(contents, target).unwrap(), target).unwrap();
+                let found = match expected {
+                    Some(key) if key::user_key(key) == key::user_key(target) => {
+                        BlockLookup::Found { trailer: key::trailer(key), value: iter.value_range() }
+                    }
+                    _ => BlockLookup::NotFound,
+                };
+                prop_assert!(lookup == found || lookup == BlockLookup::NeedsIterator, "{:?}, expected {:?}", lookup, found);
+            }
+        }
+
+        /// The bytes of a mapping can change after the index was built.
+        #[test]
+        fn arbitrary_words_and_bytes_never_panic(
+            words in prop::array::uniform15(prop_oneof![any::<u32>(), any::<u32>().prop_map(|word| word & 0x3f_003f)]),
+            bytes in prop::collection::vec(prop_oneof![0u8..8, any::<u8>()], 0..300),
+            target in prop::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let index = RestartIndex::from_words(words);
+            let contents = index.contents(&bytes);
+            let _ = contents.bytes().get(index.interval(&target));
+            if let Ok(start) = index.search_start(contents, &target) {
+                let _ = contents.seek_for_get(start, &target);
+            }
+            let _ = RestartIndex::new(contents, Some(&target), &bytes);
+            let mut iter = BlockIter::new(IndexedBlock { contents, index }, KeyOrder::Internal);
+            iter.seek(&target);
+            for _ in 0..2 {
+                for _ in 0..200 {
+                    if iter.valid() {
+                        let _ = (iter.key(), iter.value(), iter.byte_after(9), iter.byte_before(9));
+                        iter.prev();
+                    }
+                }
+                iter.seek_to_last();
+            }
+            iter.seek_to_first();
+            for _ in 0..200 {
+                if iter.valid() && !iter.next_visible_fast(|_| true) {
+                    iter.next();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn greatest_separator_is_a_newer_version() {
+        assert_eq!(separator(2, &internal(b"a", 1), &internal(b"b", 1)), internal(b"b", 2));
+        assert_eq!(separator(2, &internal(b"b", 2), &internal(b"b", 1)), internal(b"b", 2));
     }
 }

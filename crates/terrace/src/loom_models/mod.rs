@@ -27,6 +27,7 @@ mod memtable;
 mod obsolete_tables;
 mod pool;
 mod read_state;
+mod restart_index;
 mod snapshot;
 mod sticky_sync;
 mod table_cache;
@@ -155,6 +156,17 @@ pub static MODELS: &[Model] = &[
         "table_cache",
         "a reader can read a table while others open and close it",
         table_cache::two_readers,
+    ),
+    Model::exhaustive(
+        "restart_index",
+        "a reader sees a block as not verified, or with its whole restart index",
+        restart_index::reader_beside_verification,
+    ),
+    Model::bounded(
+        2,
+        "restart_index_twice",
+        "two threads verify one block, and each sees its whole restart index",
+        restart_index::two_verifications,
     ),
     Model::exhaustive(
         "block_cache",

@@ -18,6 +18,7 @@ use terrace_env::{MappedSlice, RandomAccessFile, prefetch};
 use terrace_format::DecodeError;
 use terrace_format::block::{Block, BlockContents, BlockSource, RestartIndex, SearchStart};
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, uncompressed_block};
+use terrace_sync::mutant;
 
 use super::block_fetcher::{check_handle, prefetch_stored, short_read_error};
 use super::restart_index_slot::{RestartIndexSlot, VerifiedBlock};
@@ -71,6 +72,7 @@ impl MappedBlocks {
     /// Returns block `index` if it was verified and has a restart index.
     #[inline]
     pub(super) fn get_indexed(&self, index: usize) -> Option<BlockInMapping> {
+        let index = if mutant!(SlotOfOtherBlock) { index & !1 } else { index };
         match self.slot(index)?.load()? {
             VerifiedBlock::Indexed(offset, index) => Some(BlockInMapping::indexed(offset as usize, index)),
             VerifiedBlock::NotIndexed => None,
@@ -111,17 +113,19 @@ impl MappedBlocks {
         } else {
             prefetch_stored(bytes);
             let Some(contents) = uncompressed_block(bytes) else { return Ok(None) };
+            if mutant!(BlockVerifiedBeforeItsChecksum)
+                && let Some(slot) = self.get_or_allocate_slots().get(index)
+            {
+                slot.publish(handle.offset, None);
+            }
             contents.map_err(decode_error)?
         };
         let contents = BlockContents::new(contents).map_err(decode_error)?;
         // A verified block without an index had none before.
         let separators = separators.filter(|_| !was_verified || verify_checksum);
         let index_of_block = separators.and_then(|(before, last)| RestartIndex::new(contents, before, last));
-        if !was_verified {
-            let (slots, _) = self.slots.get_or_init(|| self.allocate_slots());
-            if let Some(slot) = slots.get(index) {
-                slot.publish(handle.offset, index_of_block.as_ref());
-            }
+        if !was_verified && let Some(slot) = self.get_or_allocate_slots().get(index) {
+            slot.publish(handle.offset, index_of_block.as_ref());
         }
         Ok(Some(BlockInMapping {
             range: start..start + handle.size as usize,
@@ -131,11 +135,23 @@ impl MappedBlocks {
         }))
     }
 
+    fn get_or_allocate_slots(&self) -> &[RestartIndexSlot] {
+        let (slots, _) = self.slots.get().unwrap_or_else(|| self.allocate_slots());
+        slots
+    }
+
     #[cold]
-    fn allocate_slots(&self) -> (Box<[RestartIndexSlot]>, Reservation) {
-        let slots: Box<[_]> = (0..self.num_blocks).map(|_| RestartIndexSlot::new()).collect();
+    fn allocate_slots(&self) -> &(Box<[RestartIndexSlot]>, Reservation) {
+        let mut slots = Vec::new();
+        // Without memory for the slots, every read verifies its block.
+        if slots.try_reserve_exact(self.num_blocks).is_ok() {
+            slots.extend((0..self.num_blocks).map(|_| RestartIndexSlot::new()));
+        }
+        let slots = slots.into_boxed_slice();
         let reservation = self.memory.reserve(size_of_val(&*slots));
-        (slots, reservation)
+        // The reservation takes a lock of the block cache, so it is not a part of the
+        // initialisation, which blocks other threads. One of two concurrent allocations is dropped.
+        self.slots.get_or_init(|| (slots, reservation))
     }
 }
 

@@ -5,7 +5,7 @@ mod block_pool;
 mod index_reader;
 mod key_bounds_check;
 mod mapped_blocks;
-mod restart_index_slot;
+pub(crate) mod restart_index_slot;
 mod sst_file_reader;
 mod table_cache;
 mod table_iter;

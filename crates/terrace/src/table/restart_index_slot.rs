@@ -81,3 +81,39 @@ impl RestartIndexSlot {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(slot: &RestartIndexSlot) -> Option<Option<(u32, RestartIndex)>> {
+        slot.load().map(|block| match block {
+            VerifiedBlock::Indexed(offset, index) => Some((offset, index)),
+            VerifiedBlock::NotIndexed => None,
+        })
+    }
+
+    #[test]
+    fn fills_one_cache_line() {
+        assert_eq!((size_of::<RestartIndexSlot>(), align_of::<RestartIndexSlot>()), (64, 64));
+    }
+
+    #[test]
+    fn published_blocks_are_loaded() {
+        let words = std::array::from_fn(|i| 0x1000_0000 * i as u32);
+        let index = RestartIndex::from_words(words);
+        // Offsets from 4 GiB - 2 on do not fit the state.
+        let last = u64::from(u32::MAX) - 2;
+        for offset in [0, 1, 4096, last, last + 1, last + 2, last + 3, u64::MAX] {
+            let slot = RestartIndexSlot::new();
+            assert!(slot.load().is_none());
+            slot.publish(offset, Some(&index));
+            let found = loaded(&slot).expect("published");
+            let found = found.map(|(offset, index)| (u64::from(offset), *index.words()));
+            assert_eq!(found, (offset <= last).then_some((offset, words)), "offset {offset}");
+        }
+        let slot = RestartIndexSlot::new();
+        slot.publish(7, None);
+        assert!(loaded(&slot).is_some_and(|block| block.is_none()));
+    }
+}
