@@ -254,8 +254,8 @@ mod tests {
         assert!(RestartIndex::new(BlockContents::new(&bytes).unwrap(), None, b"").is_none());
     }
 
-    /// Generates user keys of few different bytes, among them prefixes of each other, after a common
-    /// prefix that is sometimes longer than a head.
+    /// Generates user keys of few different bytes, among them prefixes of each other, after a
+    /// common prefix that is sometimes longer than a head.
     fn user_keys() -> impl Strategy<Value = (Vec<u8>, Vec<Vec<u8>>)> {
         let byte = prop_oneof![3 => b'a'..=b'c', 1 => Just(0), 1 => Just(0xff), 1 => any::<u8>()];
         let prefix = prop_oneof![Just(0usize), 1..4usize, Just(20)].prop_map(|len| vec![b'p'; len]);
@@ -304,8 +304,8 @@ mod tests {
                 .collect();
             keys.sort_by(|a, b| compare(a, b));
             keys.dedup();
-            let (a, b) = (from.index(keys.len()), to.index(keys.len()));
-            let (start, last) = (a.min(b), a.max(b));
+            let start = from.index(keys.len()).min(to.index(keys.len()));
+            let last = from.index(keys.len()).max(to.index(keys.len()));
             let before = (start > 0 && !is_first)
                 .then(|| separator(tightness_before, &keys[start - 1], &keys[start]));
             let start = if before.is_some() { start } else { 0 };

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use terrace::{Db, ErrorKind, Logger};
 use terrace_env::mem::MemFs;
-use terrace_env::{AccessMode, FileSystem, RandomAccessFile};
+use terrace_env::{AccessMode, FileSystem};
 use terrace_format::table::FOOTER_SIZE;
 use terrace_testkit::rng::Rng;
 
@@ -267,12 +267,11 @@ impl ClosedDatabase<'_> {
     }
 
     fn read_file(&self, path: &Path) -> Result<Vec<u8>, String> {
-        let read = |file: Arc<dyn RandomAccessFile>| {
-            let mut bytes = vec![0; file.len() as usize];
-            file.read_at(0, &mut bytes).map(|_| bytes)
-        };
-        let contents = self.files.open_random_access(path, AccessMode::Pread).and_then(read);
-        contents.map_err(|error| error.to_string())
+        let file =
+            self.files.open_random_access(path, AccessMode::Pread).map_err(|error| error.to_string())?;
+        let mut bytes = vec![0; file.len() as usize];
+        file.read_at(0, &mut bytes).map_err(|error| error.to_string())?;
+        Ok(bytes)
     }
 
     /// Opens the database after a change of the bytes `range` of one file, and checks its answers.

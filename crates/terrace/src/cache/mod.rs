@@ -146,8 +146,8 @@ impl BlockCache {
         self.capacity
     }
 
-    /// Returns the size of all cached blocks in bytes. Uncompressed blocks of mapped tables are read
-    /// in place and not cached.
+    /// Returns the size of all cached blocks in bytes. Uncompressed blocks of mapped tables are
+    /// read in place and not cached.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -159,7 +159,8 @@ impl BlockInMapping {
     #[inline]
     fn indexed(offset: usize, index: RestartIndex) -> BlockInMapping {
         let contents = index.contents(&[]);
-        let (entries_end, num_restarts) = (contents.entries_end(), contents.num_restarts());
+        let entries_end = contents.entries_end();
+        let num_restarts = contents.num_restarts();
         let size = BlockContents::size(entries_end, num_restarts);
         BlockInMapping { range: offset..offset + size, entries_end, num_restarts, index: Some(index) }
     }
