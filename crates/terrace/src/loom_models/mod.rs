@@ -162,12 +162,6 @@ pub static MODELS: &[Model] = &[
         "a reader sees a block as not verified, or with its whole restart index",
         restart_index::reader_beside_verification,
     ),
-    Model::bounded(
-        2,
-        "restart_index_twice",
-        "two threads verify one block, and each sees its whole restart index",
-        restart_index::two_verifications,
-    ),
     Model::exhaustive(
         "block_cache",
         "a slot holds its own value or none, and the total charge is that of the values",

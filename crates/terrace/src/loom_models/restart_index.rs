@@ -1,4 +1,4 @@
-//! Models of the slot of a restart index: readers beside threads that verify the block.
+//! Model of the slot of a restart index: a reader beside a thread that verifies the block.
 
 use terrace_format::block::{RESTART_INDEX_WORDS, RestartIndex};
 use terrace_sync::thread;
@@ -40,21 +40,4 @@ pub(super) fn reader_beside_verification() {
     assert!(load(&slot), "a thread sees its own verification");
     reader.join().unwrap();
     assert!(load(&slot));
-}
-
-/// Two threads verify the same block, and each of them reads the slot.
-pub(super) fn two_verifications() {
-    let slot = Arc::new(RestartIndexSlot::new());
-    let other = {
-        let slot = Arc::clone(&slot);
-        thread::spawn(move || {
-            slot.publish(OFFSET, Some(&index()));
-            assert!(load(&slot));
-        })
-    };
-    if !load(&slot) {
-        slot.publish(OFFSET, Some(&index()));
-    }
-    assert!(load(&slot));
-    other.join().unwrap();
 }

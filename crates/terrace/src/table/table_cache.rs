@@ -6,7 +6,6 @@
 //! since the hand last passed them.
 
 use std::collections::VecDeque;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -17,6 +16,7 @@ use terrace_format::table::TableProperties;
 use terrace_sync::mutant;
 
 use super::key_bounds_check::check_key_bounds;
+use super::table_guard::TableGuard;
 use super::table_memory::TableMemory;
 use super::table_reader::{TableReader, TableReaderContext};
 use crate::error::{Error, Result};
@@ -64,34 +64,6 @@ impl TableHandle {
             self.recently_used.store(true, Ordering::Relaxed);
         }
         table
-    }
-}
-
-/// Open table that a read uses. It stays open as long as the guard.
-pub(crate) enum TableGuard {
-    Hazard(HazardGuard<TableReader>),
-    Counted(Arc<TableReader>),
-}
-
-impl TableGuard {
-    /// Returns shared ownership of the table.
-    pub(crate) fn to_arc(&self) -> Arc<TableReader> {
-        match self {
-            TableGuard::Hazard(guard) => guard.to_arc(),
-            TableGuard::Counted(table) => Arc::clone(table),
-        }
-    }
-}
-
-impl Deref for TableGuard {
-    type Target = TableReader;
-
-    #[inline]
-    fn deref(&self) -> &TableReader {
-        match self {
-            TableGuard::Hazard(guard) => guard,
-            TableGuard::Counted(table) => table,
-        }
     }
 }
 
