@@ -107,6 +107,8 @@ pub struct Overrides {
     pub key_size: Option<usize>,
     /// Size of a value in bytes.
     pub value_size: Option<usize>,
+    /// Fraction of a value that is incompressible.
+    pub value_compress: Option<f64>,
     /// Key order.
     pub order: Option<Order>,
     /// Number of keys in one atomic write.
@@ -123,6 +125,7 @@ impl Overrides {
     fn apply(&self, phase: &mut PhaseSpec) {
         phase.key_size = self.key_size.unwrap_or(phase.key_size);
         phase.value_size = self.value_size.unwrap_or(phase.value_size);
+        phase.value_compress = self.value_compress.unwrap_or(phase.value_compress);
         phase.batch = self.batch.unwrap_or(phase.batch);
         phase.sync |= self.sync;
         phase.write_rate = self.write_rate.unwrap_or(phase.write_rate);
@@ -232,6 +235,9 @@ fn check_phase(phase: &PhaseSpec) -> Result<(), String> {
         if !(least..=most).contains(&value) {
             return Err(format!("{value} {noun}, expected {least} to {most}"));
         }
+    }
+    if !(0.0..=1.0).contains(&phase.value_compress) {
+        return Err(format!("compression ratio {}, expected 0 to 1", phase.value_compress));
     }
     let digits = (phase.keyspace + inserts * u64::from(phase.threads)).to_string().len();
     if phase.key_size < digits {

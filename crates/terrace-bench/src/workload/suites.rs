@@ -150,6 +150,9 @@ fn large_cache(d: &mut PhaseSpec) {
 fn bangdb(d: &mut PhaseSpec, threads: u32) {
     d.key_size = 10;
     d.value_size = 16;
+    // Values of 16 bytes are numbers or digests: blocks of them do not shrink by an eighth, so every
+    // engine stores them uncompressed.
+    d.value_compress = 1.0;
     d.threads = threads;
     d.settle = false;
 }
@@ -192,7 +195,7 @@ pub static SUITES: &[Suite] = &[
     },
     Suite {
         name: "bangdb",
-        description: "the published BangDB comparison: 10-byte keys, 16-byte values, puts then gets; a billion keys from scale 1",
+        description: "the published BangDB comparison: 10-byte keys, 16-byte random values, puts then gets; a billion keys from scale 1",
         scale: 0.1,
         steps: steps! {
             "put-seq-1" = "fillseq", 100 * M, |d| bangdb(d, 1);

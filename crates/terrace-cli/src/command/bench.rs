@@ -102,6 +102,9 @@ struct WorkloadArgs {
     /// Size of a value
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     value_size: Option<u64>,
+    /// Incompressible fraction of each value, from 0 to 1 [default: 0.5, bangdb 1]
+    #[arg(long, value_name = "X")]
+    compression_ratio: Option<f64>,
     /// Key order: seq, random, reverse, zipf, hot, missing
     #[arg(long, value_name = "ORDER")]
     order: Option<String>,
@@ -295,6 +298,7 @@ impl Bench {
             threads: self.workload.threads,
             key_size: bytes(self.workload.key_size),
             value_size: bytes(self.workload.value_size),
+            value_compress: self.workload.compression_ratio,
             order: self.workload.order.as_deref().map(plan::order_by_name).transpose()?,
             batch: self.workload.batch,
             sync: self.workload.sync,
