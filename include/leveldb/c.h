@@ -233,7 +233,8 @@ LEVELDB_EXPORT leveldb_filterpolicy_t* leveldb_filterpolicy_create_bloom(int bit
 
 LEVELDB_EXPORT leveldb_readoptions_t* leveldb_readoptions_create(void);
 LEVELDB_EXPORT void leveldb_readoptions_destroy(leveldb_readoptions_t*);
-/* Without effect: the checksum of every block that is read from a file is verified. */
+/* Verifies uncompressed blocks of mapped tables at every read, not only at the first one since the
+   open of the table. The checksum of every other block is verified when it is read from its file. */
 LEVELDB_EXPORT void leveldb_readoptions_set_verify_checksums(leveldb_readoptions_t*, uint8_t);
 /* Whether the blocks of this read are cached. Default: 1. */
 LEVELDB_EXPORT void leveldb_readoptions_set_fill_cache(leveldb_readoptions_t*, uint8_t);

@@ -81,7 +81,8 @@ struct LEVELDB_EXPORT Options {
 struct LEVELDB_EXPORT ReadOptions {
   ReadOptions() = default;
 
-  // Without effect: every block that is read from a file is verified.
+  // Verifies uncompressed blocks of mapped tables at every read, not only at the first one since the
+  // open of the table. Every other block is verified when it is read from its file.
   bool verify_checksums = false;
 
   // Caches the blocks of this read. Turn it off for large scans.

@@ -21,6 +21,7 @@ mod env;
 mod error;
 mod fs;
 mod lock_table;
+mod mapped_slice;
 mod mem_mapping;
 mod prefetch;
 mod process;
@@ -40,6 +41,7 @@ pub use fs::{
     AccessMode, AppendingLog, FileLock, FileSystem, LockMode, LockOwner, LogFile, MappedLogs,
     RandomAccessFile, SequentialFile, WritableFile,
 };
+pub use mapped_slice::MappedSlice;
 pub use mem_mapping::MemMapping;
 pub use prefetch::prefetch;
 pub use process::ProcessToken;

@@ -19,7 +19,7 @@ use terrace_testkit::stock_leveldb::StatusCode;
 
 use external_cache::ExternalCache;
 
-pub use simulated_env::{BackgroundThreads, SimulatedEnv};
+pub use simulated_env::{BackgroundThreads, SimulatedEnv, max_mappings};
 
 /// Converts `settings` to options.
 pub fn options_from_settings(settings: &Settings, env: &Env) -> Options {

@@ -320,8 +320,12 @@ impl From<&Options> for TableOptions {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// Ignored: Terrace verifies the checksum of every block that it reads from a file. The
-    /// field exists for LevelDB's users.
+    /// Verifies the checksum of an uncompressed block in a mapped table at every read of it.
+    /// Default: false.
+    ///
+    /// Without it, the first read since the open of the table verifies such a block. The checksum
+    /// of every other block is verified when the block is read from its file. Compactions, repair
+    /// and `verify` always verify.
     pub verify_checksums: bool,
     /// Adds the blocks that this read fetches to the block cache. Set it to false for bulk scans.
     /// Default: true.

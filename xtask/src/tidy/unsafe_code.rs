@@ -21,6 +21,7 @@ static ALLOWED: &[(&str, &str)] = &[
     ("crates/terrace-bench/src/run/clock.rs", "reads the time stamp counter"),
     ("crates/terrace-bench/src/run/resources.rs", "reads the processor time of the process"),
     ("crates/terrace-capi/", "implements functions for C and C++, and calls their callbacks"),
+    ("crates/terrace-env/src/mapped_slice.rs", "keeps a part of a mapped file together with the file"),
     ("crates/terrace-env/src/prefetch.rs", "prefetches cache lines"),
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
     ("crates/terrace-sync/src/fork.rs", "keeps the guards of locks from the start of a fork to its end"),

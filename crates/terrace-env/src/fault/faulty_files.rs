@@ -39,6 +39,8 @@ impl SequentialFile for FaultySequentialFile {
 pub(super) struct FaultyRandomAccessFile {
     pub(super) file: Arc<dyn RandomAccessFile>,
     pub(super) injector: FaultInjector,
+    /// True if the file is mapped if `file` is.
+    pub(super) is_mapped: bool,
 }
 
 impl RandomAccessFile for FaultyRandomAccessFile {
@@ -56,6 +58,10 @@ impl RandomAccessFile for FaultyRandomAccessFile {
 
     fn len(&self) -> u64 {
         self.file.len()
+    }
+
+    fn mapped_slice(&self) -> Option<&[u8]> {
+        if self.is_mapped { self.file.mapped_slice() } else { None }
     }
 }
 

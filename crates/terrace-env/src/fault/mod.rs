@@ -4,7 +4,7 @@
 //! it opened, and the [`FaultPlan`] decides which calls fail. The plan can change at any time, also
 //! for open files.
 //!
-//! Files are never mapped: each read is a call that can fail.
+//! Files are not mapped unless the test asks for it: each read is a call that can fail.
 
 mod faulty_files;
 mod plan;
@@ -30,13 +30,20 @@ pub use plan::{Errno, Fault, FaultPlan, FaultPlanError, FaultRule, FileOp};
 pub struct FaultFs {
     inner: Arc<dyn FileSystem>,
     state: Arc<Mutex<FaultState>>,
+    maps_files: bool,
 }
 
 impl FaultFs {
     /// Wraps `inner` with faults by `plan`.
     pub fn new(inner: Arc<dyn FileSystem>, plan: FaultPlan) -> FaultFs {
         let state = FaultState { match_counts: vec![0; plan.rules.len()], plan, ..FaultState::default() };
-        FaultFs { inner, state: Arc::new(Mutex::new(state)) }
+        FaultFs { inner, state: Arc::new(Mutex::new(state)), maps_files: false }
+    }
+
+    /// Returns a file system that maps files if the wrapped one does. Reads of a mapped file are no
+    /// calls and cannot fail.
+    pub fn with_mapped_files(self) -> FaultFs {
+        FaultFs { maps_files: true, ..self }
     }
 
     /// Replaces the plan. Its rules start to count now, and the counts of [`FaultFs::call_count`]
@@ -160,6 +167,7 @@ impl FileSystem for FaultFs {
         Ok(Arc::new(FaultyRandomAccessFile {
             file: self.inner.open_random_access(path, access)?,
             injector: self.injector(path),
+            is_mapped: self.maps_files,
         }))
     }
 

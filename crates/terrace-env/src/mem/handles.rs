@@ -102,7 +102,8 @@ fn read_at(bytes: &[u8], offset: usize, buf: &mut [u8]) -> usize {
 #[derive(Debug)]
 pub(super) struct MemRandomAccessFile {
     pub(super) bytes: Arc<Vec<u8>>,
-    pub(super) is_mapped: bool,
+    /// Count of the mapping, if the file is mapped.
+    pub(super) mapping: Option<Arc<()>>,
 }
 
 impl RandomAccessFile for MemRandomAccessFile {
@@ -115,7 +116,7 @@ impl RandomAccessFile for MemRandomAccessFile {
     }
 
     fn mapped_slice(&self) -> Option<&[u8]> {
-        self.is_mapped.then_some(&self.bytes)
+        self.mapping.as_ref().map(|_| self.bytes.as_slice())
     }
 }
 

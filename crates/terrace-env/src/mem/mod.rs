@@ -27,6 +27,7 @@ mod state;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use terrace_sync::native_locks::Mutex;
@@ -53,6 +54,10 @@ pub use profiles::{
 #[derive(Debug)]
 pub struct MemFs {
     state: Arc<Mutex<MemFsState>>,
+    /// Maximum number of mapped files.
+    max_mappings: AtomicUsize,
+    /// Counted by each mapped file, and once here.
+    mappings: Arc<()>,
 }
 
 impl MemFs {
@@ -65,7 +70,27 @@ impl MemFs {
         let state = Arc::new(Mutex::new(state));
         let weak: Weak<Mutex<MemFsState>> = Arc::downgrade(&state);
         register_fork_participant(ForkRank::Env, weak);
-        MemFs { state }
+        MemFs { state, max_mappings: AtomicUsize::new(usize::MAX), mappings: Arc::new(()) }
+    }
+
+    /// Returns a file system with the same limit on mappings.
+    fn with_state(&self, state: MemFsState) -> MemFs {
+        let copy = MemFs::from_state(state);
+        copy.set_max_mappings(self.max_mappings.load(Ordering::Relaxed));
+        copy
+    }
+
+    /// Limits the number of files that are mapped at the same time. A file that is opened when the
+    /// limit is reached is read by calls, as on a real system. Without a limit, every file can be
+    /// mapped.
+    pub fn set_max_mappings(&self, max: usize) {
+        self.max_mappings.store(max, Ordering::Relaxed);
+    }
+
+    /// Returns the count of one more mapping, if the limit permits it.
+    fn count_mapping(&self) -> Option<Arc<()>> {
+        let is_below_limit = Arc::strong_count(&self.mappings) <= self.max_mappings.load(Ordering::Relaxed);
+        is_below_limit.then(|| Arc::clone(&self.mappings))
     }
 
     /// Returns the number of mutating calls that took effect.
@@ -86,14 +111,14 @@ impl MemFs {
     /// Returns an independent copy. Pending changes are pending in the copy too, and it has no open
     /// handles, no locks and no freeze. The bytes are shared until one side changes them.
     pub fn fork(&self) -> MemFs {
-        MemFs::from_state(self.state.lock().fork())
+        self.with_state(self.state.lock().fork())
     }
 
     /// Returns the files that a restart finds after a crash at this moment. All of them are
     /// durable, and call numbers start at
     /// 0. This file system and its handles do not change.
     pub fn crash_clone(&self, crash: &Crash) -> MemFs {
-        MemFs::from_state(crash::crash_image(&self.state.lock(), crash))
+        self.with_state(crash::crash_image(&self.state.lock(), crash))
     }
 
     /// Returns the states before each mutating call since the last call of this method, each like
@@ -102,7 +127,8 @@ impl MemFs {
     /// These are all points at which a crash can happen meanwhile. The first call starts the
     /// recording and returns none.
     pub fn take_crash_points(&self) -> Vec<MemFs> {
-        self.state.lock().take_crash_points().into_iter().map(MemFs::from_state).collect()
+        let states = self.state.lock().take_crash_points();
+        states.into_iter().map(|state| self.with_state(state)).collect()
     }
 
     /// Returns the power cuts of `profile` at this moment, as [`PowerLossProfile::crashes`] selects
@@ -181,7 +207,8 @@ impl FileSystem for MemFs {
         let mut state = self.state.lock();
         let inode = state.resolve_file(path).map_err(file_error("open", path))?;
         let bytes = Arc::clone(&state.file_content(inode).map_err(file_error("open", path))?.live);
-        Ok(Arc::new(handles::MemRandomAccessFile { bytes, is_mapped: access == AccessMode::Mmap }))
+        let mapping = if access == AccessMode::Mmap { self.count_mapping() } else { None };
+        Ok(Arc::new(handles::MemRandomAccessFile { bytes, mapping }))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {

@@ -136,6 +136,8 @@ fn short_read_is_not_the_end() {
     assert_eq!(fs.open_sequential(Path::new("a")).unwrap().read(&mut buf).unwrap(), 1);
     let file = fs.open_random_access(Path::new("a"), AccessMode::Mmap).unwrap();
     assert_eq!((file.read_at(0, &mut [0; 8]).unwrap(), file.mapped_slice()), (4, None));
+    let file = fs.with_mapped_files().open_random_access(Path::new("a"), AccessMode::Mmap).unwrap();
+    assert_eq!(file.mapped_slice(), Some(&b"0123456789"[..]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::Block;
+use super::contents::BlockContents;
 use super::entry::{EncodedEntry, decode_entry};
 use crate::key;
 
@@ -71,10 +71,10 @@ pub(super) struct CachedEntry {
 impl PrevCache {
     /// Caches the entries from the restart point at `start` up to the entry that ends at `end`.
     /// Returns false if an entry is damaged.
-    pub(super) fn fill(&mut self, block: &Block, start: usize, end: usize) -> bool {
+    pub(super) fn fill(&mut self, contents: BlockContents<'_>, start: usize, end: usize) -> bool {
         self.entries.clear();
         self.key.len = 0;
-        let entries = block.entries();
+        let entries = contents.entries();
         let mut offset = start;
         while offset < end {
             let Some(entry) = decode_entry(entries, offset).filter(|entry| entry.shared <= self.key.len)

@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Block;
+use super::contents::{BlockContents, BlockSource, partition_point};
 use super::entry::{EncodedEntry, decode_entry, entry_error};
 use super::entry_cache::{CachedEntry, KeyBuffer, PrevCache, trailer_if_new_user_key};
 use super::seek::BlockSeekResult;
@@ -29,8 +30,8 @@ use crate::key_order::KeyOrder;
 
 /// Iterator over a block: at an entry, or invalid. A new iterator is invalid.
 #[derive(Debug)]
-pub struct BlockIter {
-    block: Arc<Block>,
+pub struct BlockIter<S = Arc<Block>> {
+    source: S,
     order: KeyOrder,
     valid: bool,
     /// Offset of the current entry.
@@ -46,11 +47,11 @@ pub struct BlockIter {
     prev_cache: PrevCache,
 }
 
-impl BlockIter {
-    /// Creates an invalid iterator over `block`, whose keys are in `order`.
-    pub fn new(block: Arc<Block>, order: impl Into<KeyOrder>) -> BlockIter {
+impl<S: BlockSource> BlockIter<S> {
+    /// Creates an invalid iterator over the block of `source`, whose keys are in `order`.
+    pub fn new(source: S, order: impl Into<KeyOrder>) -> BlockIter<S> {
         BlockIter {
-            block,
+            source,
             order: order.into(),
             valid: false,
             entry_offset: 0,
@@ -63,17 +64,30 @@ impl BlockIter {
         }
     }
 
-    /// Replaces the block by another one with the same order and returns the old block. The
-    /// iterator becomes invalid and forgets its error.
-    pub fn reset(&mut self, block: Arc<Block>) -> Arc<Block> {
+    /// Gives access to the source of the block, so that the caller can replace it by another block
+    /// with the same order. The iterator becomes invalid and forgets its error.
+    pub fn reset(&mut self) -> &mut S {
         self.error = None;
         self.invalidate();
-        std::mem::replace(&mut self.block, block)
+        &mut self.source
     }
 
-    /// Returns the block.
-    pub fn block(&self) -> &Arc<Block> {
-        &self.block
+    /// Returns the source of the block.
+    #[inline]
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// Returns the contents of the block.
+    #[inline]
+    pub fn contents(&self) -> BlockContents<'_> {
+        self.source.block_contents()
+    }
+
+    /// Returns the encoded entries.
+    #[inline]
+    fn entries(&self) -> &[u8] {
+        self.contents().entries()
     }
 
     /// Makes the iterator invalid.
@@ -92,14 +106,14 @@ impl BlockIter {
     /// prefetches it.
     #[inline]
     pub fn byte_after(&self, distance: usize) -> Option<&u8> {
-        self.block.entries().get(self.value.end + distance)
+        self.entries().get(self.value.end + distance)
     }
 
     /// Returns the byte at `distance` bytes before the current entry, if the block has it. A
     /// backward scan prefetches it.
     #[inline]
     pub fn byte_before(&self, distance: usize) -> Option<&u8> {
-        self.block.entries().get(self.entry_offset.checked_sub(distance)?)
+        self.entries().get(self.entry_offset.checked_sub(distance)?)
     }
 
     /// Moves to the entry at `offset`. The bytes that it shares with the entry before are a prefix
@@ -108,7 +122,7 @@ impl BlockIter {
         self.seek_to_offset(offset);
         self.key.replace(0, target, 0..entry.shared);
         self.value = entry.key_delta.end..entry.value_end;
-        self.key.replace(entry.shared, self.block.entries(), entry.key_delta);
+        self.key.replace(entry.shared, self.source.block_contents().entries(), entry.key_delta);
         self.entry_offset = offset;
         self.shared = entry.shared;
         self.valid = true;
@@ -122,7 +136,7 @@ impl BlockIter {
     /// next entry.
     #[inline]
     pub fn next_visible_fast(&mut self, is_visible: impl FnOnce(u64) -> bool) -> bool {
-        let entries = self.block.entries();
+        let entries = self.source.block_contents().entries();
         let start = self.value.end;
         if !self.valid || !self.prev_cache.entries.is_empty() {
             return false;
@@ -158,7 +172,7 @@ impl BlockIter {
         else {
             return false;
         };
-        let suffix = &self.block.entries()[before.entry.key_delta.clone()];
+        let suffix = &self.entries()[before.entry.key_delta.clone()];
         suffix.last_chunk().is_some_and(|trailer| is_visible(u64::from_le_bytes(*trailer))) && self.pop_prev()
     }
 
@@ -179,9 +193,9 @@ impl BlockIter {
 
     /// Returns the last restart point before `offset`.
     fn restart_before(&self, offset: usize) -> Option<usize> {
-        let before =
-            super::partition_point(0..self.block.num_restarts, |i| Ok(self.block.restart_point(i) < offset));
-        before.ok()?.checked_sub(1).map(|last| self.block.restart_point(last))
+        let contents = self.contents();
+        let before = partition_point(0..contents.num_restarts, |i| Ok(contents.restart_point(i) < offset));
+        before.ok()?.checked_sub(1).map(|last| contents.restart_point(last))
     }
 
     /// Scans from `start` to the entry that ends at `target`.
@@ -206,13 +220,13 @@ impl BlockIter {
         let cached = self.prev_cache.entries.first().cloned();
         let end = cached.as_ref().map_or(self.entry_offset, |cached| cached.offset);
         let Some(start) = self.restart_before(end) else { return false };
-        let filled = self.prev_cache.fill(&self.block, start, end);
+        let filled = self.prev_cache.fill(self.source.block_contents(), start, end);
         let previous = self.prev_cache.key.as_bytes();
         let previous_user_key = key::user_key(previous);
         match cached {
             Some(cached) => {
                 // The cached entry is at a restart point, so its encoded key is complete.
-                let user_key = key::user_key(&self.block.entries()[cached.entry.key_delta.clone()]);
+                let user_key = key::user_key(&self.entries()[cached.entry.key_delta.clone()]);
                 let is_new_user_key = filled && previous_user_key < user_key;
                 if !filled {
                     self.prev_cache.entries.clear();
@@ -245,7 +259,7 @@ impl BlockIter {
             Some(known) => {
                 let suffix = entry.key_delta.start + known..entry.key_delta.end;
                 self.key.len = shared;
-                self.key.replace(shared, self.block.entries(), suffix);
+                self.key.replace(shared, self.source.block_contents().entries(), suffix);
             }
             None => self.rebuild_prev_key(&entry),
         }
@@ -259,7 +273,7 @@ impl BlockIter {
     /// Rebuilds the key of `entry`, which shares more bytes with its predecessor than the current
     /// key shares with `entry`. The shared bytes come from earlier cached entries.
     fn rebuild_prev_key(&mut self, entry: &EncodedEntry) {
-        let entries = self.block.entries();
+        let entries = self.source.block_contents().entries();
         let shared = self.shared;
         self.key.resize(entry.shared + entry.key_delta.len());
         let mut missing_end = self.key.len;
@@ -292,7 +306,7 @@ impl BlockIter {
     /// none, or if it is damaged.
     #[inline]
     fn parse_next_entry(&mut self) -> bool {
-        let entries = self.block.entries();
+        let entries = self.source.block_contents().entries();
         let start = self.value.end;
         self.entry_offset = start;
         self.valid = false;
@@ -319,7 +333,7 @@ impl BlockIter {
     }
 }
 
-impl InternalIterator for BlockIter {
+impl<S: BlockSource> InternalIterator for BlockIter<S> {
     type Error = DecodeError;
 
     #[inline]
@@ -328,33 +342,36 @@ impl InternalIterator for BlockIter {
     }
 
     fn seek_to_first(&mut self) {
-        self.seek_to_offset(self.block.restart_point(0));
+        self.seek_to_offset(self.contents().restart_point(0));
         self.parse_next_entry();
     }
 
     fn seek_to_last(&mut self) {
-        self.seek_to_offset(self.block.restart_point(self.block.num_restarts.saturating_sub(1)));
+        let contents = self.contents();
+        self.seek_to_offset(contents.restart_point(contents.num_restarts.saturating_sub(1)));
         // `fill_prev_cache` decodes up to `entry_offset`.
-        self.entry_offset = self.block.entries_end;
+        self.entry_offset = self.contents().entries_end;
         if self.fill_prev_cache() && self.pop_prev() {
             self.valid = true;
             return;
         }
-        while self.parse_next_entry() && self.value.end < self.block.entries_end {}
+        while self.parse_next_entry() && self.value.end < self.contents().entries_end {}
     }
 
     fn seek(&mut self, target: &[u8]) {
         if let KeyOrder::Internal = self.order {
-            match self.block.seek_position(target) {
+            let start = self.source.search_start(target);
+            match start.and_then(|start| self.contents().seek_position(start, target)) {
                 Ok(BlockSeekResult::AtEntry(offset, entry, _)) => {
                     return self.set_position(offset, entry, target);
                 }
-                Ok(BlockSeekResult::PastEnd) => return self.seek_to_offset(self.block.entries_end),
+                Ok(BlockSeekResult::PastEnd) => return self.seek_to_offset(self.contents().entries_end),
                 Ok(BlockSeekResult::NeedsIterator) => {}
                 Err(error) => return self.fail(error),
             }
         }
-        match self.block.last_restart_below(&self.order, target) {
+        let contents = self.contents();
+        match contents.last_restart_below(0..contents.num_restarts, &self.order, target) {
             Ok(offset) => self.seek_to_offset(offset),
             Err(error) => return self.fail(error),
         }
@@ -390,7 +407,7 @@ impl InternalIterator for BlockIter {
     #[inline]
     fn value(&self) -> &[u8] {
         debug_assert!(self.valid);
-        &self.block.entries()[self.value.clone()]
+        &self.entries()[self.value.clone()]
     }
 
     #[inline]

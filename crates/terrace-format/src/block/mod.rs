@@ -14,23 +14,25 @@
 //! [`crate::table`] adds compression and checksum.
 
 mod builder;
+mod contents;
 mod entry;
 mod entry_cache;
 mod iter;
-
+mod restart_index;
 mod search_index;
 mod seek;
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::sync::Arc;
 
 pub use builder::BlockBuilder;
-use entry::{decode_entry, entry_error};
+pub use contents::{BlockContents, BlockSource};
+use entry::decode_entry;
 pub use iter::BlockIter;
+pub use restart_index::{RESTART_INDEX_WORDS, RestartIndex};
 use search_index::{SearchIndex, SearchIndexBuilder};
-pub use seek::BlockLookup;
+pub use seek::{BlockLookup, SearchStart};
 
-use crate::coding::get_fixed32;
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 use crate::key_order::KeyOrder;
 
@@ -133,7 +135,9 @@ impl Block {
         Ok(Block { bytes, entries_end, num_restarts, search_index, has_search_index })
     }
 
-    fn block_contents(&self) -> BlockContents<'_> {
+    /// Returns the contents of the block with the sizes of its parts.
+    #[inline]
+    pub fn block_contents(&self) -> BlockContents<'_> {
         BlockContents {
             bytes: self.contents(),
             entries_end: self.entries_end,
@@ -173,6 +177,7 @@ impl Block {
     /// Only searches start at restart points: iteration from the first entry does not notice a
     /// wrong one. The check stops at a damaged entry, which iteration reports.
     pub fn verify_restart_points(&self) -> Result<(), DecodeError> {
+        let contents = self.block_contents();
         if self.entries_end == 0 {
             return Ok(());
         }
@@ -180,13 +185,13 @@ impl Block {
             let found = format!("{} bytes of entries without a restart point", self.entries_end);
             return Err(DecodeError::new(DecodeErrorKind::Malformed, self.entries_end as u64, found, "one"));
         }
-        let mut offset = self.restart_point(0);
-        for (i, point) in (0..self.num_restarts).map(|i| (i, self.restart_point(i))) {
+        let mut offset = contents.restart_point(0);
+        for (i, point) in (0..self.num_restarts).map(|i| (i, contents.restart_point(i))) {
             while offset < point {
-                let Some(entry) = decode_entry(self.entries(), offset) else { return Ok(()) };
+                let Some(entry) = decode_entry(contents.entries(), offset) else { return Ok(()) };
                 offset = entry.value_end;
             }
-            let has_complete_key = match decode_entry(self.entries(), offset) {
+            let has_complete_key = match decode_entry(contents.entries(), offset) {
                 _ if offset > point => false,
                 Some(entry) => entry.shared == 0,
                 None => return Ok(()),
@@ -202,33 +207,17 @@ impl Block {
         }
         Ok(())
     }
+}
 
-    /// Returns the offset of the last restart point whose key is below `target`. If there is none,
-    /// returns the first restart point without a look at its key.
-    fn last_restart_below(&self, order: &KeyOrder, target: &[u8]) -> Result<usize, DecodeError> {
-        // The result counts the restart points after the first.
-        let later_restarts = 0..self.num_restarts.saturating_sub(1);
-        let below =
-            partition_point(later_restarts, |i| Ok(order.compare(self.restart_key(i + 1)?, target).is_lt()))?;
-        Ok(self.restart_point(below))
-    }
-
-    /// Returns the key at restart point `i`.
-    fn restart_key(&self, i: usize) -> Result<&[u8], DecodeError> {
-        self.block_contents().restart_key(i)
-    }
-
-    /// Returns the encoded entries.
+impl BlockSource for Arc<Block> {
     #[inline]
-    fn entries(&self) -> &[u8] {
-        let start = self.search_index.size();
-        &self.bytes[start..start + self.entries_end]
+    fn block_contents(&self) -> BlockContents<'_> {
+        Block::block_contents(self)
     }
 
-    /// Returns the offset of the entry at restart point `i`, or the end of the entries if there is
-    /// no such point.
-    fn restart_point(&self, i: usize) -> usize {
-        self.block_contents().restart_point(i)
+    #[inline]
+    fn search_start(&self, target: &[u8]) -> Result<SearchStart, DecodeError> {
+        Block::search_start(self, target)
     }
 }
 
@@ -262,108 +251,6 @@ fn into_owned(contents: Cow<'_, [u8]>) -> Result<Vec<u8>, DecodeError> {
             Ok(copy)
         }
     }
-}
-
-/// Contents of a block in any memory, with the sizes of its parts.
-#[derive(Clone, Copy)]
-struct BlockContents<'a> {
-    bytes: &'a [u8],
-    entries_end: usize,
-    num_restarts: usize,
-}
-
-impl<'a> BlockContents<'a> {
-    /// Checks the restart points.
-    fn new(bytes: &'a [u8]) -> Result<BlockContents<'a>, DecodeError> {
-        let len = bytes.len();
-        let Some(count_offset) = len.checked_sub(RESTART_SIZE) else {
-            return Err(DecodeError::truncated(
-                0,
-                "the restart count of a block",
-                len as u64,
-                RESTART_SIZE as u64,
-            ));
-        };
-        let num_restarts = fixed32_at(bytes, count_offset);
-        let Some(entries_end) =
-            num_restarts.checked_mul(RESTART_SIZE).and_then(|size| count_offset.checked_sub(size))
-        else {
-            return Err(DecodeError::new(
-                DecodeErrorKind::OutOfBounds,
-                count_offset as u64,
-                format!("{num_restarts} restart points"),
-                format!("at most {}", count_offset / RESTART_SIZE),
-            ));
-        };
-        let contents = BlockContents { bytes, entries_end, num_restarts };
-        contents.check_restart_offsets()?;
-        Ok(contents)
-    }
-
-    fn check_restart_offsets(self) -> Result<(), DecodeError> {
-        if self.entries_end == 0 && self.num_restarts <= 1 && self.restart_point(0) == 0 {
-            // A block without entries may have one restart point, as LevelDB writes it.
-            return Ok(());
-        }
-        let mut min = 0;
-        for i in 0..self.num_restarts {
-            let point = self.restart_point(i);
-            if point < min || point >= self.entries_end {
-                let found = format!("restart point {i} at {point}");
-                let expected = format!("{min} or more and below {}", self.entries_end);
-                return Err(DecodeError::new(
-                    DecodeErrorKind::OutOfOrder,
-                    (self.entries_end + i * RESTART_SIZE) as u64,
-                    found,
-                    expected,
-                ));
-            }
-            min = point + 1;
-        }
-        Ok(())
-    }
-
-    fn entries(self) -> &'a [u8] {
-        &self.bytes[..self.entries_end]
-    }
-
-    fn restart_point(self, i: usize) -> usize {
-        if i < self.num_restarts {
-            fixed32_at(self.bytes, self.entries_end + i * RESTART_SIZE)
-        } else {
-            self.entries_end
-        }
-    }
-
-    fn restart_key(self, i: usize) -> Result<&'a [u8], DecodeError> {
-        let entries = self.entries();
-        let offset = self.restart_point(i);
-        let entry = decode_entry(entries, offset).filter(|entry| entry.shared == 0);
-        entry.map(|entry| &entries[entry.key_delta]).ok_or_else(|| entry_error(entries, offset, 0))
-    }
-}
-
-/// Returns the first index of `range` for which `below` is false, or the end of `range`. Stops at
-/// an error.
-fn partition_point(
-    range: Range<usize>,
-    below: impl Fn(usize) -> Result<bool, DecodeError>,
-) -> Result<usize, DecodeError> {
-    let Range { start: mut low, end: mut high } = range;
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if below(middle)? {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    Ok(low)
-}
-
-/// Returns the fixed32 at `offset`, which is at least four bytes before the end.
-fn fixed32_at(contents: &[u8], offset: usize) -> usize {
-    get_fixed32(&contents[offset..]).map_or(0, |value| value as usize)
 }
 
 #[cfg(test)]

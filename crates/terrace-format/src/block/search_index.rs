@@ -13,7 +13,7 @@
 //! has a lesser head than the target and the entry. The bytes that these two share therefore lie
 //! within the common prefix and the head, and the target has the same bytes there.
 
-use super::BlockContents;
+use super::contents::BlockContents;
 use super::entry::decode_entry;
 use crate::key;
 use crate::key_order::{common_prefix_len, head, lower_bound_by_head};

@@ -15,10 +15,11 @@ use std::hint::black_box;
 use std::ops::Range;
 
 use super::Block;
+use super::contents::BlockContents;
 use super::entry::{EncodedEntry, decode_entry, entry_error};
 use crate::decode_error::DecodeError;
 use crate::key;
-use crate::key_order::{KeyOrder, common_prefix_len};
+use crate::key_order::common_prefix_len;
 
 /// Cache line size of current processors, in bytes.
 const CPU_LINE_SIZE: usize = 64;
@@ -52,11 +53,53 @@ pub(super) enum BlockSeekResult {
     NeedsIterator,
 }
 
+/// Entry at which a search in a block begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchStart {
+    /// Offset of the first entry that may be at or after the target. The bytes that the entry
+    /// shares with the entry before are a prefix of the target.
+    Entry(usize),
+    /// Offset of a restart point. The entries before it are below the target.
+    Restart(usize),
+    /// Every entry is below the target.
+    PastEnd,
+}
+
 impl Block {
     /// Looks up the newest version of a user key that is visible to the internal key `target`. The
     /// order of the block is [`KeyOrder::Internal`].
+    ///
+    /// [`KeyOrder::Internal`]: crate::key_order::KeyOrder::Internal
+    #[inline]
     pub fn seek_for_get(&self, target: &[u8]) -> Result<BlockLookup, DecodeError> {
-        Ok(match self.seek_position(target)? {
+        self.block_contents().seek_for_get(self.search_start(target)?, target)
+    }
+
+    /// Returns the entry at which a search for the internal key `target` begins.
+    #[inline]
+    pub(super) fn search_start(&self, target: &[u8]) -> Result<SearchStart, DecodeError> {
+        if self.search_index.is_empty() {
+            return self.block_contents().restart_search_start(target);
+        }
+        let Some(first) = self.search_index.lower_bound(&self.bytes, target) else {
+            return Ok(SearchStart::PastEnd);
+        };
+        // Start the loads of all cache lines of the entry at once, instead of one after the other.
+        for line in [first + CPU_LINE_SIZE, first + 2 * CPU_LINE_SIZE] {
+            black_box(self.block_contents().entries().get(line).copied());
+        }
+        Ok(SearchStart::Entry(first))
+    }
+}
+
+impl BlockContents<'_> {
+    /// Looks up the newest version of a user key that is visible to the internal key `target`, from
+    /// `start` on. The order of the block is [`KeyOrder::Internal`].
+    ///
+    /// [`KeyOrder::Internal`]: crate::key_order::KeyOrder::Internal
+    #[inline]
+    pub fn seek_for_get(self, start: SearchStart, target: &[u8]) -> Result<BlockLookup, DecodeError> {
+        Ok(match self.seek_position(start, target)? {
             BlockSeekResult::AtEntry(_, entry, Some(trailer)) => {
                 BlockLookup::Found { trailer, value: entry.key_delta.end..entry.value_end }
             }
@@ -65,34 +108,25 @@ impl Block {
         })
     }
 
-    /// Finds the position of the internal key `target`. The order of the block is
+    /// Finds the position of the internal key `target` from `start` on. The order of the block is
     /// [`KeyOrder::Internal`].
+    ///
+    /// [`KeyOrder::Internal`]: crate::key_order::KeyOrder::Internal
     #[inline]
-    pub(super) fn seek_position(&self, target: &[u8]) -> Result<BlockSeekResult, DecodeError> {
+    pub(super) fn seek_position(
+        self,
+        start: SearchStart,
+        target: &[u8],
+    ) -> Result<BlockSeekResult, DecodeError> {
         let entries = self.entries();
         let user_key = key::user_key(target);
         // `same` bytes of the previous user key, which has `previous_len` bytes, equal the
         // target's: at least as many as the entry shares.
-        let (mut offset, mut known, mut previous_len, mut same);
-        if !self.search_index.is_empty() {
-            let Some(first) = self.search_index.lower_bound(&self.bytes, target) else {
-                return Ok(BlockSeekResult::PastEnd);
-            };
-            offset = first;
-            known = usize::MAX;
-            previous_len = usize::MAX;
-            same = usize::MAX;
-            // Start the loads of all cache lines of the entry at once, instead of one after the
-            // other.
-            for line in [first + CPU_LINE_SIZE, first + 2 * CPU_LINE_SIZE] {
-                black_box(entries.get(line).copied());
-            }
-        } else {
-            offset = self.last_restart_below(&KeyOrder::Internal, target)?;
-            known = 0;
-            previous_len = 0;
-            same = 0;
-        }
+        let (mut offset, mut known, mut previous_len, mut same) = match start {
+            SearchStart::Entry(first) => (first, usize::MAX, usize::MAX, usize::MAX),
+            SearchStart::Restart(first) => (first, 0, 0, 0),
+            SearchStart::PastEnd => return Ok(BlockSeekResult::PastEnd),
+        };
         while offset < entries.len() {
             let entry = decode_entry(entries, offset).filter(|entry| entry.shared <= known);
             let entry = entry.ok_or_else(|| entry_error(entries, offset, known))?;

@@ -208,7 +208,7 @@ fn exercise(contents: &[u8]) {
     iter.seek_to_last();
     bounded(&mut iter, BlockIter::prev);
     for target in [&b""[..], b"apple", b"b", b"zzz"] {
-        let _ = iter.block().seek_for_get(target);
+        let _ = iter.source().seek_for_get(target);
         let _ = Block::new(contents.to_vec()).map(|block| {
             let _ = block.with_search_index(&KeyOrder::Internal, Vec::new()).unwrap().seek_for_get(target);
         });
@@ -388,7 +388,7 @@ proptest! {
                 }
                 _ => BlockLookup::NotFound,
             };
-            let lookup = iter.block().seek_for_get(&target).unwrap();
+            let lookup = iter.source().seek_for_get(&target).unwrap();
             prop_assert!(lookup == found || lookup == BlockLookup::NeedsIterator, "{:?}, expected {:?}", lookup, found);
             if iter.valid() {
                 iter.prev();

@@ -30,7 +30,7 @@ pub use block_handle::BlockHandle;
 pub use builder::{TableBuilder, TableOptions};
 pub use footer::{FOOTER_SIZE, Footer, TABLE_MAGIC};
 pub use table_properties::TableProperties;
-pub use trailer::{BLOCK_TRAILER_SIZE, read_block, read_block_cow};
+pub use trailer::{BLOCK_TRAILER_SIZE, read_block, read_block_cow, uncompressed_block};
 
 #[cfg(test)]
 mod tests;

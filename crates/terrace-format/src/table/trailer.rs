@@ -53,6 +53,14 @@ pub fn read_block_cow<'a>(
     Ok(if memory.len() > COPIED_MAX { std::mem::take(memory).into() } else { memory.as_slice().into() })
 }
 
+/// Returns the contents of `stored`, a block with its trailer, if the block is not compressed,
+/// after a check of the checksum. Returns `None` for a compressed block.
+pub fn uncompressed_block(stored: &[u8]) -> Option<Result<&[u8], DecodeError>> {
+    let (_, [id, ..]) = stored.split_last_chunk::<BLOCK_TRAILER_SIZE>()?;
+    let is_uncompressed = *id == compress::NO_COMPRESSION.id;
+    is_uncompressed.then(|| split_block_trailer(stored, true).map(|(block, _)| block))
+}
+
 /// Checks the trailer and returns the stored block and its codec byte.
 fn split_block_trailer(stored: &[u8], verify: bool) -> Result<(&[u8], u8), DecodeError> {
     let Some((block, &[id, ref checksum_bytes @ ..])) = stored.split_last_chunk::<BLOCK_TRAILER_SIZE>()

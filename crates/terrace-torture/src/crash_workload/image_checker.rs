@@ -128,8 +128,10 @@ pub fn visit_files(
             visit(&path, b"");
             visit_files(fs, &path, visit)?;
         } else {
-            let file = fs.open_random_access(&path, AccessMode::Mmap)?;
-            visit(&path, file.mapped_slice().unwrap_or_default());
+            let file = fs.open_random_access(&path, AccessMode::Pread)?;
+            let mut bytes = vec![0; file.len() as usize];
+            file.read_at(0, &mut bytes)?;
+            visit(&path, &bytes);
         }
     }
     Ok(())

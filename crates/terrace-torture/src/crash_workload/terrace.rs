@@ -42,7 +42,9 @@ impl OpenConfig {
             paranoid_checks: false,
             ..Settings::draw(rng, ComparatorKind::Bytewise)
         };
-        OpenConfig { settings, seed: rng.next_u64(), info_log: rng.one_in(4), clock: None, scheduler: None }
+        let seed = rng.next_u64();
+        let settings = Settings { zstd: (seed / 8).is_multiple_of(8), ..settings };
+        OpenConfig { settings, seed, info_log: rng.one_in(4), clock: None, scheduler: None }
     }
 
     /// Returns the options of a database on `fs`.

@@ -21,6 +21,18 @@ pub enum BackgroundThreads {
     Pool(usize),
 }
 
+/// Returns the maximum number of mapped files of a case: half of the cases have no limit, and some
+/// reach their limit after the first tables.
+pub fn max_mappings(seed: u64) -> usize {
+    match seed % 8 {
+        0 => 0,
+        1 => 1,
+        2 => 2,
+        3 => 4,
+        _ => usize::MAX,
+    }
+}
+
 /// Files of a database, and the other parts of its environment.
 pub struct SimulatedEnv {
     files: Arc<MemFs>,
@@ -34,7 +46,9 @@ impl SimulatedEnv {
 
     /// Creates an environment without files.
     pub fn new(background: BackgroundThreads, seed: u64) -> SimulatedEnv {
-        SimulatedEnv { files: Arc::new(MemFs::new()), background, seed }
+        let files = Arc::new(MemFs::new());
+        files.set_max_mappings(max_mappings(seed));
+        SimulatedEnv { files, background, seed }
     }
 
     /// Adds the files of a database, all of them durable.

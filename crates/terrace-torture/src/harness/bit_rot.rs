@@ -31,6 +31,7 @@ use crate::crash_workload::file_usage_checker::FileUsageChecker;
 use crate::crash_workload::script::{Script, ScriptParams};
 use crate::crash_workload::script_runner::run_script;
 use crate::crash_workload::terrace::{DB_DIR, OpenConfig, TerraceStore};
+use crate::database_under_test::max_mappings;
 
 pub(super) const BIT_ROT: Harness = Harness {
     id: 13,
@@ -63,6 +64,7 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     config.info_log = false;
     let script = Script::draw(rng.next_u64(), params);
     let files = Arc::new(MemFs::new());
+    files.set_max_mappings(max_mappings(config.seed));
     let fs = FileUsageChecker::new(Arc::clone(&files), !rng.one_in(4)) as Arc<dyn FileSystem>;
     run_script::<TerraceStore>(&script, &config, &files, &fs, &mut |_| Ok(()))?;
     let closed = ClosedDatabase { files: &files, config: &config, script: &script };
@@ -266,8 +268,10 @@ impl ClosedDatabase<'_> {
 
     fn read_file(&self, path: &Path) -> Result<Vec<u8>, String> {
         let file =
-            self.files.open_random_access(path, AccessMode::Mmap).map_err(|error| error.to_string())?;
-        Ok(file.mapped_slice().unwrap_or_default().to_vec())
+            self.files.open_random_access(path, AccessMode::Pread).map_err(|error| error.to_string())?;
+        let mut bytes = vec![0; file.len() as usize];
+        file.read_at(0, &mut bytes).map_err(|error| error.to_string())?;
+        Ok(bytes)
     }
 
     /// Opens the database after a change of the bytes `range` of one file, and checks its answers.

@@ -28,6 +28,7 @@ use crate::crash_workload::contents::{State, describe_difference, parse_state};
 use crate::crash_workload::file_usage_checker::FileUsageChecker;
 use crate::crash_workload::script::{POST_CRASH_KEY, Script, ScriptParams, ScriptStep, apply_changes};
 use crate::crash_workload::terrace::{OpenConfig, TerraceStore};
+use crate::database_under_test::max_mappings;
 use allowed_states::AllowedStates;
 
 pub(super) const IO_ERRORS: Harness = Harness {
@@ -59,6 +60,7 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let case = FaultCase {
         config: OpenConfig::draw(&mut rng),
         mapped_logs: !rng.one_in(4),
+        mapped_tables: seed & 8 == 0,
         script: Script::draw(rng.next_u64(), params),
     };
     let calls = case.run_with_fault(Fault::FailCalls(String::new()), seed)?;
@@ -103,6 +105,8 @@ enum Fault {
 struct FaultCase {
     config: OpenConfig,
     mapped_logs: bool,
+    /// True if tables are mapped, up to the limit of the file system.
+    mapped_tables: bool,
     script: Script,
 }
 
@@ -120,12 +124,17 @@ impl FaultCase {
     /// the sync that should fail never happened.
     fn run_with_fault(&self, fault: Fault, seed: u64) -> Result<u64, String> {
         let files = Arc::new(MemFs::new());
+        files.set_max_mappings(max_mappings(self.config.seed));
         let checker = FileUsageChecker::new(Arc::clone(&files), self.mapped_logs);
         let plan = match &fault {
             Fault::FailCalls(plan) => plan.parse().map_err(|error| format!("{error}"))?,
             Fault::FailSync { .. } => FaultPlan::default(),
         };
-        let fault_fs = Arc::new(FaultFs::new(Arc::clone(&checker) as _, plan));
+        let mut fault_fs = FaultFs::new(Arc::clone(&checker) as _, plan);
+        if self.mapped_tables {
+            fault_fs = fault_fs.with_mapped_files();
+        }
+        let fault_fs = Arc::new(fault_fs);
         if let Fault::FailSync { syncs_before, page_cache } = fault {
             files.inject_sync_failure(syncs_before, page_cache);
         }

@@ -19,6 +19,7 @@ use crate::crash_workload::script::{POST_CRASH_KEY, Script, ScriptParams};
 use crate::crash_workload::script_runner::{CrashPoint, run_script};
 use crate::crash_workload::store::CrashableStore;
 use crate::crash_workload::terrace::{OpenConfig, TerraceStore};
+use crate::database_under_test::max_mappings;
 
 pub(super) const RECOVERY_CRASH: Harness = Harness {
     id: 11,
@@ -64,6 +65,7 @@ fn sample_crash_points(
     rng: &mut Rng,
 ) -> Result<Vec<CrashPoint>, String> {
     let files = Arc::new(MemFs::new());
+    files.set_max_mappings(max_mappings(config.seed));
     let fs = FileUsageChecker::new(Arc::clone(&files), mapped_logs) as Arc<dyn FileSystem>;
     let mut sample = Vec::<CrashPoint>::new();
     let mut point_count = 0;

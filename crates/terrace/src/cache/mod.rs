@@ -146,7 +146,8 @@ impl BlockCache {
         self.capacity
     }
 
-    /// Returns the size of all cached blocks in bytes.
+    /// Returns the size of all cached blocks in bytes. Uncompressed blocks of mapped tables are
+    /// read in place and not cached.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -156,10 +157,10 @@ impl BlockCache {
     /// # let options = Options::default().create_if_missing(true).env(env);
     /// # let options = options.block_cache(Arc::clone(&cache));
     /// # let db = Db::open("cities", &options)?;
-    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.put(b"CH/Bern", [b'.'; 1000])?;
     /// db.flush()?;
     /// assert_eq!(cache.usage(), 0);
-    /// db.get(b"CH/Bern")?; // reads a block of a table and caches it
+    /// db.get(b"CH/Bern")?; // decompresses a block of a table and caches it
     /// assert!(cache.usage() > 0);
     /// # Ok::<(), terrace::Error>(())
     /// ```

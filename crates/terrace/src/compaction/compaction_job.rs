@@ -84,7 +84,7 @@ pub(crate) fn run_subcompaction(
         finished_tables: Vec::new(),
         entries_written: 0,
         bytes_since_cache_drop: 0,
-        cache_misses_at_drop: context.table_cache.metrics().get(Ticker::BlockCacheMiss),
+        file_reads_at_drop: file_reads(context.table_cache),
     };
     match job.run() {
         Ok(entries_read) => {
@@ -128,8 +128,8 @@ struct CompactionJob<'a> {
     entries_written: u64,
     /// Bytes read since the last drop of the page cache.
     bytes_since_cache_drop: usize,
-    /// Block cache misses of all readers at the last drop of the page cache.
-    cache_misses_at_drop: u64,
+    /// Block reads of all readers from files at the last drop of the page cache.
+    file_reads_at_drop: u64,
 }
 
 impl CompactionJob<'_> {
@@ -187,13 +187,13 @@ impl CompactionJob<'_> {
         }
     }
 
-    /// Drops the input tables from the page cache, unless readers missed blocks since the last
-    /// drop: such readers may need the pages.
+    /// Drops the input tables from the page cache, unless readers read blocks of files since the
+    /// last drop: such readers may need the pages.
     #[cold]
     fn drop_page_cache(&mut self) {
         let table_cache = self.context.table_cache;
-        let misses = table_cache.metrics().get(Ticker::BlockCacheMiss);
-        if std::mem::replace(&mut self.cache_misses_at_drop, misses) == misses {
+        let reads = file_reads(table_cache);
+        if std::mem::replace(&mut self.file_reads_at_drop, reads) == reads {
             for file in self.compaction.input_files() {
                 table_cache.advise_dontneed(file.table_ref());
             }
@@ -208,7 +208,7 @@ impl CompactionJob<'_> {
 
     fn input_iters(&self) -> Vec<ChildIter> {
         // A job reads each block once. In the cache, its blocks would only evict blocks of readers.
-        let read_options = BlockReadOptions { fill_cache: false };
+        let read_options = BlockReadOptions::BULK;
         let CompactionContext { table_cache, version, .. } = self.context;
         let mut iters = Vec::new();
         for (level, files) in &self.compaction.inputs {
@@ -267,6 +267,12 @@ pub(crate) fn remove_tables(env: &Env, directory: &Path, tables: &[FinishedTable
         let name = terrace_format::filename::FileName::Table(table.file.number).to_string();
         let _ = env.fs.remove(&directory.join(name));
     }
+}
+
+/// Returns the number of blocks that readers read from files so far. Compactions do not count.
+fn file_reads(table_cache: &TableCache) -> u64 {
+    let metrics = table_cache.metrics();
+    metrics.get(Ticker::BlockCacheMiss).wrapping_add(metrics.get(Ticker::BlockReadInPlace))
 }
 
 /// Overlap of the current output table with the level below the output level.

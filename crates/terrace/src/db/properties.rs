@@ -27,8 +27,9 @@ impl Db {
     /// - `terrace.memory`: bytes of everything that
     ///   [`Options::memory_budget`](crate::Options::memory_budget) covers, with or without a budget
     /// - `terrace.stats`: statistics since the database was opened: hits and misses of the block
-    ///   cache, negatives and false positives of the Bloom filters, delays and stalls of writes,
-    ///   histograms of stalls, flushes and compactions, and the current memory use
+    ///   cache, blocks that were read in the mapping of their table, negatives and false positives
+    ///   of the Bloom filters, delays and stalls of writes, histograms of stalls, flushes and
+    ///   compactions, and the current memory use
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
@@ -149,6 +150,7 @@ impl DbInner {
     fn terrace_stats(&self) -> String {
         let metrics = self.table_cache.metrics();
         ratio_row("blocks", ("hits", Ticker::BlockCacheHit), ("misses", Ticker::BlockCacheMiss), metrics)
+            + &format!("blocks  in place  {:12}\n", metrics.get(Ticker::BlockReadInPlace))
             + &ratio_row(
                 "filters",
                 ("negatives", Ticker::FilterNegative),

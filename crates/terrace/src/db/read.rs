@@ -64,7 +64,7 @@ impl DbInner {
                 return Ok(value.map(take));
             }
         }
-        let block_options = BlockReadOptions { fill_cache: options.fill_cache };
+        let block_options = BlockReadOptions::from_read_options(options);
         let mut found = None;
         let hint = with_seek_key(user_key, sequence, |target| {
             read_state.version.get(target, &self.table_cache, block_options, &mut found)
@@ -373,7 +373,7 @@ impl ReadState {
             Vec::with_capacity(1 + self.immutable_memtables.len() + self.version.max_child_iters());
         sources.extend(self.non_empty_memtables().map(|memtable| ChildIter::Memtable(memtable.iter())));
         sources.extend(
-            self.version.child_iters(&inner.table_cache, BlockReadOptions { fill_cache: options.fill_cache }),
+            self.version.child_iters(&inner.table_cache, BlockReadOptions::from_read_options(options)),
         );
         sources
     }

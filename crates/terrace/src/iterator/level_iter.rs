@@ -1,12 +1,10 @@
 //! Level iterator: the disjoint tables of a sorted run as one sequence of entries. It opens a table
 //! when it reaches it.
 
-use terrace_format::block::BlockIter;
-
 use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
 use crate::sync::Arc;
-use crate::table::TableIter;
+use crate::table::{DataBlockIter, TableIter};
 
 /// Tables of a sorted run, in key order.
 pub(crate) trait SortedRun: Send + Sync {
@@ -37,7 +35,7 @@ impl LevelIter {
 
     /// Returns the iterator over the current block, for a step within this block.
     #[inline]
-    pub(crate) fn block_iter(&mut self) -> Option<&mut BlockIter> {
+    pub(crate) fn block_iter(&mut self) -> Option<&mut DataBlockIter> {
         self.table_iter.as_mut()?.block_iter()
     }
 

@@ -4,7 +4,6 @@
 //! current run: its next entry is still before the runner-up, which is the best entry of the other
 //! runs. Such a step makes one comparison.
 
-use terrace_format::block::BlockIter;
 use terrace_format::comparator::Comparator;
 use terrace_format::key::{self, InternalComparator, SequenceNumber};
 use terrace_sync::mutant;
@@ -13,6 +12,7 @@ use super::LevelIter;
 use crate::error::{Error, Result};
 use crate::internal_iterator::{InternalIterator, delegate_iterator};
 use crate::memtable::BTreeCursor;
+use crate::table::DataBlockIter;
 
 /// Iterator over one sorted run. It is an enum, so that a step makes no virtual call.
 // An iterator has few runs, and a box would add a memory access to every step.
@@ -95,7 +95,7 @@ impl MergingIter {
     /// [`MergingIter::on_current_moved`] afterwards, unless no other run has an entry before the
     /// new one.
     #[inline]
-    pub(crate) fn block_iter(&mut self) -> Option<&mut BlockIter> {
+    pub(crate) fn block_iter(&mut self) -> Option<&mut DataBlockIter> {
         match &mut self.children[self.current?] {
             ChildIter::Level(run) => run.block_iter(),
             ChildIter::Memtable(_) => None,

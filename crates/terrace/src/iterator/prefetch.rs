@@ -4,7 +4,8 @@
 //! about as long as a page.
 
 use terrace_env::prefetch;
-use terrace_format::block::BlockIter;
+
+use crate::table::DataBlockIter;
 
 /// Bytes between the current entry and the prefetched bytes of a forward scan.
 const PREFETCH_FORWARD_DISTANCE: usize = 640;
@@ -18,7 +19,7 @@ const PREFETCH_STEP_BYTES: usize = 128;
 
 /// Prefetches the bytes that a forward scan reaches next.
 #[inline]
-pub(super) fn prefetch_forward(block: &BlockIter) {
+pub(super) fn prefetch_forward(block: &DataBlockIter) {
     if let Some(byte) = block.byte_after(PREFETCH_FORWARD_DISTANCE) {
         prefetch(byte, PREFETCH_STEP_BYTES);
     }
@@ -26,7 +27,7 @@ pub(super) fn prefetch_forward(block: &BlockIter) {
 
 /// Prefetches the bytes that a backward scan reaches next.
 #[inline]
-pub(super) fn prefetch_backward(block: &BlockIter) {
+pub(super) fn prefetch_backward(block: &DataBlockIter) {
     if let Some(byte) = block.byte_before(PREFETCH_BACKWARD_DISTANCE) {
         prefetch(byte, PREFETCH_STEP_BYTES);
     }

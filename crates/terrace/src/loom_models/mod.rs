@@ -27,6 +27,7 @@ mod memtable;
 mod obsolete_tables;
 mod pool;
 mod read_state;
+mod restart_index;
 mod snapshot;
 mod sticky_sync;
 mod table_cache;
@@ -155,6 +156,11 @@ pub static MODELS: &[Model] = &[
         "table_cache",
         "a reader can read a table while others open and close it",
         table_cache::two_readers,
+    ),
+    Model::exhaustive(
+        "restart_index",
+        "a reader sees a block as not verified, or with its whole restart index",
+        restart_index::reader_beside_verification,
     ),
     Model::exhaustive(
         "block_cache",

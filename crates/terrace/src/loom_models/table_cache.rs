@@ -14,8 +14,8 @@ use crate::options::Options;
 use crate::stats::Statistics;
 use crate::sync::Arc;
 use crate::table::{
-    BlockReadOptions, LookupKey, TableCache, TableHandle, TableLookup, TableReaderContext, TableRef,
-    TableWriter,
+    BlockReadOptions, LookupKey, TableCache, TableHandle, TableLookup, TableReader, TableReaderContext,
+    TableRef, TableWriter,
 };
 
 /// Table with a single key, its file number.
@@ -38,7 +38,7 @@ impl SingleKeyTable {
 
     fn read(&self, tables: &TableCache) {
         let target = InternalKey::new(&[self.number as u8], 1, ValueType::FOR_SEEK);
-        let read = BlockReadOptions { fill_cache: true };
+        let read = BlockReadOptions { fill_cache: true, verify_checksums: false };
         let file = TableRef {
             handle: &self.handle,
             number: self.number,
@@ -47,16 +47,14 @@ impl SingleKeyTable {
             largest: &self.key,
         };
         let mut found = None;
-        let lookup = tables.with_table(file, |table| {
-            let target = LookupKey::new(target.as_bytes());
-            table.get(
-                target,
-                true,
-                read,
-                |_| unreachable!("the search index suffices for the internal key order"),
-                &mut found,
-            )
-        });
+        let lookup = TableReader::get(
+            tables.guard(file).unwrap(),
+            LookupKey::new(target.as_bytes()),
+            true,
+            read,
+            |_| unreachable!("the search index suffices for the internal key order"),
+            &mut found,
+        );
         assert_eq!(lookup.unwrap(), TableLookup::Found);
         assert_eq!(found.unwrap().value(), [self.number as u8]);
     }

@@ -63,7 +63,7 @@ fn merge_inputs(output: &TableOutput<'_>, group: &[RecoveredTable]) -> Vec<Child
     let table_cache =
         Arc::new(TableCache::new(output.directory, output.options, Arc::new(context), Box::new(|_| ())));
     let version = Version::empty(output.order.clone());
-    let read = BlockReadOptions { fill_cache: false };
+    let read = BlockReadOptions::BULK;
     split_into_sorted_runs(group, &output.order)
         .into_iter()
         .flat_map(|run| {

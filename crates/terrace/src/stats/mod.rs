@@ -26,6 +26,8 @@ pub(crate) enum Ticker {
     BlockCacheHit,
     /// A read had to read a block from its file.
     BlockCacheMiss,
+    /// A read searched an uncompressed block in the mapping of its table.
+    BlockReadInPlace,
     /// A filter proved the absence of a key.
     FilterNegative,
     /// A filter did not exclude a key that the table lacks.

@@ -64,11 +64,7 @@ pub(super) fn read_block_with<T>(
     handle: BlockHandle,
     make: impl FnOnce(Cow<'_, [u8]>) -> std::result::Result<T, DecodeError>,
 ) -> Result<T> {
-    // This check precedes the allocation, so that an invalid handle cannot cause an allocation that
-    // is larger than the file.
-    handle
-        .check(file.len().saturating_sub(FOOTER_SIZE as u64))
-        .map_err(|error| Error::from_decode_error(path, &error))?;
+    check_handle(handle, file.len(), path)?;
     let stored = handle.size as usize + BLOCK_TRAILER_SIZE;
     let decode = |bytes: &[u8]| {
         block_pool::with_decompression_buffer(|buffer| read_block_cow(bytes, true, buffer).and_then(make))
@@ -79,8 +75,7 @@ pub(super) fn read_block_with<T>(
             let block = bytes.get(start..start + stored);
             let block = block.ok_or_else(|| short_read_error(path, handle.offset, bytes.len(), stored))?;
             file.prefetch(handle.offset, stored as u64);
-            // One prefetch covers the whole block, because the checksum at its end is needed first.
-            prefetch(block.as_ptr(), stored.min(PREFETCH_STORED_BYTES));
+            prefetch_stored(block);
             decode(block)
         }
         None => block_pool::with_read_buffer(stored, |bytes| {
@@ -90,6 +85,21 @@ pub(super) fn read_block_with<T>(
         .ok_or_else(|| Error::out_of_memory(path, stored))??,
     };
     result.map_err(|error| Error::from_decode_error(path, &DecodeError { offset: handle.offset, ..error }))
+}
+
+/// Checks that `handle` lies within a file of `file_len` bytes. The check precedes every
+/// allocation, so that an invalid handle cannot cause one that is larger than the file.
+pub(super) fn check_handle(handle: BlockHandle, file_len: u64, path: &Path) -> Result<()> {
+    handle
+        .check(file_len.saturating_sub(FOOTER_SIZE as u64))
+        .map_err(|error| Error::from_decode_error(path, &error))
+}
+
+/// Prefetches a stored block. One prefetch covers the whole block, because the checksum at its end
+/// is needed first.
+#[inline]
+pub(super) fn prefetch_stored(stored: &[u8]) {
+    prefetch(stored.as_ptr(), stored.len().min(PREFETCH_STORED_BYTES));
 }
 
 pub(crate) fn read_exact_at(
@@ -103,7 +113,7 @@ pub(crate) fn read_exact_at(
     if have < need { Err(short_read_error(path, offset, have, need)) } else { Ok(()) }
 }
 
-fn short_read_error(path: &Path, offset: u64, have: usize, need: usize) -> Error {
+pub(super) fn short_read_error(path: &Path, offset: u64, have: usize, need: usize) -> Error {
     let found = format!("{have} bytes");
     let error = DecodeError::new(DecodeErrorKind::Truncated, offset, found, need.to_string());
     Error::from_decode_error(path, &error)

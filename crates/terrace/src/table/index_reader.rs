@@ -105,6 +105,13 @@ impl IndexReader {
         &self.keys[start..self.key_ends[index] as usize]
     }
 
+    /// Returns the separators before and after the keys of block `index`, if bytes decide the order
+    /// of the keys. The first block has no separator before it.
+    pub(crate) fn separators(&self, index: usize) -> Option<(Option<&[u8]>, &[u8])> {
+        let is_bytewise = matches!(self.order, KeyOrder::Internal) && index < self.len();
+        is_bytewise.then(|| (index.checked_sub(1).map(|before| self.key(before)), self.key(index)))
+    }
+
     /// Returns at most `most` separators at even distances. The last separator is left out, because
     /// it is no key of the table.
     pub(crate) fn sample_separators(&self, most: usize) -> impl Iterator<Item = &[u8]> {

@@ -32,7 +32,7 @@ pub(super) fn check_key_bounds(
     if mutant!(TableKeyBoundsNotCompared) {
         return Ok(());
     }
-    let mut entries = TableIter::new(Arc::clone(table), BlockReadOptions { fill_cache: false });
+    let mut entries = TableIter::new(Arc::clone(table), BlockReadOptions::BULK);
     entries.seek_to_first();
     check_end_key(table, &entries, "first", smallest)?;
     entries.seek_to_last();

@@ -4,9 +4,13 @@ mod block_fetcher;
 mod block_pool;
 mod index_reader;
 mod key_bounds_check;
+mod mapped_blocks;
+pub(crate) mod restart_index_slot;
 mod sst_file_reader;
 mod table_cache;
+mod table_guard;
 mod table_iter;
+mod table_lookup;
 mod table_memory;
 mod table_reader;
 mod table_writer;
@@ -14,10 +18,9 @@ mod table_writer;
 pub(crate) use block_fetcher::{read_block, read_block_bytes, read_exact_at, read_footer};
 pub use sst_file_reader::{SstFileReader, SstIterator};
 pub(crate) use table_cache::{TableCache, TableHandle, TableRef, TableStats};
-pub(crate) use table_iter::TableIter;
+pub(crate) use table_iter::{DataBlockIter, TableIter};
+pub(crate) use table_lookup::{FoundEntry, LookupKey, PinnedEntry, TableLookup};
 pub(crate) use table_memory::TableMemory;
-pub(crate) use table_reader::{
-    BlockReadOptions, FoundEntry, LookupKey, PinnedEntry, TableLookup, TableReader, TableReaderContext,
-};
+pub(crate) use table_reader::{BlockReadOptions, TableReader, TableReaderContext};
 pub(crate) use table_writer::{FinishedTable, TableWriter};
 pub use terrace_format::table::{TableBuilder, TableOptions};

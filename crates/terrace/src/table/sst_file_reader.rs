@@ -70,7 +70,12 @@ impl SstFileReader {
     /// Returns an iterator, which is not valid before a seek. `fill_cache` inserts the blocks that
     /// it fetches into the block cache.
     pub fn iter(&self, fill_cache: bool) -> SstIterator {
-        SstIterator { iter: TableIter::new(Arc::clone(&self.reader), BlockReadOptions { fill_cache }) }
+        SstIterator {
+            iter: TableIter::new(
+                Arc::clone(&self.reader),
+                BlockReadOptions { fill_cache, verify_checksums: false },
+            ),
+        }
     }
 
     /// Returns the approximate offset of `key` in the file, in bytes. The table need not contain

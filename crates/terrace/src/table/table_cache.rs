@@ -17,6 +17,7 @@ use terrace_format::table::TableProperties;
 use terrace_sync::mutant;
 
 use super::key_bounds_check::check_key_bounds;
+use super::table_guard::TableGuard;
 use super::table_memory::TableMemory;
 use super::table_reader::{TableReader, TableReaderContext};
 use crate::error::{Error, Result};
@@ -173,16 +174,13 @@ impl TableCache {
         }
     }
 
-    /// Calls `read` with the table of `file`, without a reference count, so that readers of one
-    /// table do not compete for it.
-    pub(crate) fn with_table<T>(
-        &self,
-        file: TableRef<'_>,
-        read: impl FnOnce(&TableReader) -> Result<T>,
-    ) -> Result<T> {
+    /// Returns the table of `file` for one read, usually without a reference count, so that readers
+    /// of one table do not compete for it.
+    #[inline]
+    pub(crate) fn guard(&self, file: TableRef<'_>) -> Result<TableGuard> {
         match file.handle.get() {
-            Some(table) => read(&table),
-            None => read(&*self.open_and_insert(&file)?),
+            Some(table) => Ok(TableGuard::Hazard(table)),
+            None => self.open_and_insert(&file).map(TableGuard::Counted),
         }
     }
 

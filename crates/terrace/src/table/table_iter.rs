@@ -8,7 +8,8 @@ use terrace_format::block::BlockIter;
 use terrace_format::table::BlockHandle;
 
 use super::block_pool;
-use super::table_reader::{BlockReadOptions, TableReader};
+use super::mapped_blocks::{DataBlock, MappedBlock};
+use super::table_reader::{BlockLocation, BlockReadOptions, TableReader};
 use crate::cache::BlockRef;
 use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
@@ -24,6 +25,9 @@ const PREFETCH_SEEK_BYTES: usize = 512;
 const INITIAL_READAHEAD_SIZE: u64 = 128 << 10;
 const MAX_READAHEAD_SIZE: u64 = 2 << 20;
 
+/// Iterator over one data block.
+pub(crate) type DataBlockIter = BlockIter<DataBlock>;
+
 /// Iterator over one table.
 pub(crate) struct TableIter {
     reader: Arc<TableReader>,
@@ -31,7 +35,7 @@ pub(crate) struct TableIter {
     /// Index of the current or the latest block. The number of blocks after the last one.
     block_index: usize,
     /// Iterator over the current block. Created with the first block and reset for each other one.
-    block_iter: Option<BlockIter>,
+    block_iter: Option<DataBlockIter>,
     /// True if `block_iter` is in block `block_index`.
     is_block_loaded: bool,
     /// True if the current block was not cached.
@@ -67,7 +71,7 @@ impl TableIter {
 
     /// Returns the iterator over the current or the latest block, for steps within it.
     #[inline]
-    pub(crate) fn block_iter(&mut self) -> Option<&mut BlockIter> {
+    pub(crate) fn block_iter(&mut self) -> Option<&mut DataBlockIter> {
         self.block_iter.as_mut()
     }
 
@@ -79,7 +83,11 @@ impl TableIter {
     /// Prefetches the second step of a seek: the block. Call it after
     /// [`TableIter::prefetch_index`].
     pub(crate) fn prefetch_block(&self, target: &[u8]) {
-        self.reader.blocks.prefetch_block_start(self.reader.index.find(target));
+        let index = self.reader.index.find(target);
+        if let Some(mapped) = &self.reader.mapped_blocks {
+            mapped.prefetch_slot(index);
+        }
+        self.reader.blocks.prefetch_block_start(index);
     }
 
     fn record_error(&mut self, error: Error) {
@@ -87,7 +95,7 @@ impl TableIter {
     }
 
     /// Moves to block `index` and positions the block iterator with `seek`.
-    fn load_block(&mut self, index: usize, seek: impl FnOnce(&mut BlockIter)) {
+    fn load_block(&mut self, index: usize, seek: impl FnOnce(&mut DataBlockIter)) {
         self.load_block_with(TableReader::read_block, index, seek);
     }
 
@@ -95,9 +103,9 @@ impl TableIter {
     #[inline]
     fn load_block_with(
         &mut self,
-        read_block: fn(&TableReader, usize, BlockReadOptions) -> Result<BlockRef>,
+        read_block: fn(&TableReader, usize, BlockReadOptions) -> Result<BlockLocation>,
         index: usize,
-        seek: impl FnOnce(&mut BlockIter),
+        seek: impl FnOnce(&mut DataBlockIter),
     ) {
         self.unload_block();
         self.block_index = index;
@@ -110,15 +118,31 @@ impl TableIter {
         }
         let table = &self.reader;
         match read_block(table, index, self.read_options) {
-            Ok(block) => {
-                self.cache_missed = matches!(block, BlockRef::Counted(_));
-                let block = block.into_arc();
-                let block_iter = match &mut self.block_iter {
-                    Some(block_iter) => {
-                        block_pool::recycle(block_iter.reset(block));
+            Ok(location) => {
+                self.cache_missed = !matches!(location, BlockLocation::InMemory(BlockRef::Hazard(_)));
+                let old = self.block_iter.as_mut().map(DataBlockIter::reset);
+                let block = match (location, &table.mapped_blocks, old) {
+                    (BlockLocation::Mapped(block), _, Some(DataBlock::Mapped(mapped))) => {
+                        mapped.replace(&block);
+                        None
+                    }
+                    (BlockLocation::Mapped(block), Some(blocks), _) => {
+                        Some(DataBlock::Mapped(MappedBlock::new(blocks, &block)))
+                    }
+                    // Only a mapped table has mapped blocks.
+                    (BlockLocation::Mapped(_), None, _) => None,
+                    (BlockLocation::InMemory(block), ..) => Some(DataBlock::InMemory(block.into_arc())),
+                };
+                let block_iter = match (&mut self.block_iter, block) {
+                    (Some(block_iter), Some(block)) => {
+                        if let DataBlock::InMemory(old) = std::mem::replace(block_iter.reset(), block) {
+                            block_pool::recycle(old);
+                        }
                         block_iter
                     }
-                    none => none.insert(BlockIter::new(block, table.context.order.clone())),
+                    (Some(block_iter), None) => block_iter,
+                    (none, Some(block)) => none.insert(BlockIter::new(block, table.context.order.clone())),
+                    (None, None) => return,
                 };
                 self.is_block_loaded = true;
                 seek(block_iter);
@@ -263,7 +287,7 @@ impl InternalIterator for TableIter {
             self.load_block_with(TableReader::read_searchable_block, index, |block| block.seek(target));
         }
         if let Some(block) = self.block_iter.as_ref().filter(|block| block.valid()) {
-            let rest = &block.block().contents()[block.value_range().start..];
+            let rest = block.contents().bytes().get(block.value_range().start..).unwrap_or_default();
             prefetch(rest.as_ptr(), rest.len().min(PREFETCH_SEEK_BYTES));
         }
         self.forward_run = false;

@@ -8,26 +8,26 @@
 //! The checksum of a block is verified when the block is read from the file. A damaged block is an
 //! error of the reads that need it. The other blocks stay readable.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use terrace_env::{RandomAccessFile, prefetch};
+use terrace_env::RandomAccessFile;
 use terrace_format::DecodeError;
-use terrace_format::block::{Block, BlockIter, BlockLookup};
+use terrace_format::block::{Block, BlockIter};
 use terrace_format::comparator::bytewise;
-use terrace_format::filter::{BloomFilterPolicy, FilterPolicy};
+use terrace_format::filter::FilterPolicy;
 use terrace_format::filter_block::FilterBlockReader;
-use terrace_format::key;
 use terrace_format::key_order::{ApproxRange, KeyOrder};
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, TableProperties};
 
 use super::block_fetcher::{read_block, read_block_bytes, read_block_with, read_footer};
 use super::block_pool;
 use super::index_reader::IndexReader;
+use super::mapped_blocks::{BlockInMapping, MappedBlocks};
 use super::table_memory::{Reservation, TableMemory};
 use crate::cache::{BlockCache, BlockRef, TableBlocks};
 use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
+use crate::options::ReadOptions;
 use crate::stats::{Statistics, Ticker};
 use crate::sync::Arc;
 
@@ -49,6 +49,19 @@ pub(crate) struct TableReaderContext {
 pub(crate) struct BlockReadOptions {
     /// Inserts the blocks that this read fetches into the block cache.
     pub(crate) fill_cache: bool,
+    /// Verifies the checksum of an uncompressed block in a mapped table at every read, not only at
+    /// the first one. Other blocks are verified when they are read from their file.
+    pub(crate) verify_checksums: bool,
+}
+
+impl BlockReadOptions {
+    /// Options of bulk reads that must not pass damage on: compactions, repair, checks.
+    pub(crate) const BULK: BlockReadOptions = BlockReadOptions { fill_cache: false, verify_checksums: true };
+
+    /// Returns the options of a read of the caller.
+    pub(crate) fn from_read_options(options: &ReadOptions) -> BlockReadOptions {
+        BlockReadOptions { fill_cache: options.fill_cache, verify_checksums: options.verify_checksums }
+    }
 }
 
 /// Open table. Any number of threads may read it.
@@ -58,74 +71,20 @@ pub(crate) struct TableReader {
     pub(super) context: Arc<TableReaderContext>,
     pub(super) index: IndexReader,
     pub(super) blocks: TableBlocks,
-    filter: Option<FilterBlockReader>,
+    /// Blocks that reads search in place, if the file is mapped.
+    pub(super) mapped_blocks: Option<MappedBlocks>,
+    pub(super) filter: Option<FilterBlockReader>,
     /// True if the filter covers the whole table, not parts of 2 KiB.
-    has_full_filter: bool,
+    pub(super) has_full_filter: bool,
     pub(super) metaindex_handle: BlockHandle,
     /// Reservation for the memory of this reader. None while `open` runs.
     reservation: Option<Reservation>,
 }
 
-/// Key of a lookup.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LookupKey<'a> {
-    /// Internal key. The lookup finds the newest version of its user key that is not newer.
-    pub(crate) key: &'a [u8],
-    /// Hash of the user key for Bloom filters.
-    pub(crate) filter_hash: u32,
-}
-
-impl<'a> LookupKey<'a> {
-    pub(crate) fn new(key: &'a [u8]) -> LookupKey<'a> {
-        LookupKey { key, filter_hash: BloomFilterPolicy::hash(key::user_key(key)) }
-    }
-}
-
-/// Entry that a lookup found.
-pub(crate) struct FoundEntry {
-    /// Trailer of its internal key.
-    pub(crate) trailer: u64,
-    block: BlockRef,
-    value_range: Range<usize>,
-}
-
-/// Result of a lookup in one table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TableLookup {
-    Found,
-    /// The lookup searched a block that lacks the key.
-    NotFound,
-    /// The filter or the index excluded the key, without a search of a block.
-    FilteredOut,
-}
-
-impl FoundEntry {
-    /// Creates an entry whose trailer and value are still unknown.
-    #[inline]
-    fn from_block(block: BlockRef) -> FoundEntry {
-        FoundEntry { trailer: 0, block, value_range: 0..0 }
-    }
-
-    pub(crate) fn value(&self) -> &[u8] {
-        &self.block.contents()[self.value_range.clone()]
-    }
-
-    /// Returns the value with shared ownership of its block, for another thread or a long time.
-    pub(crate) fn pin(&self) -> PinnedEntry {
-        PinnedEntry { block: self.block.to_arc(), value_range: self.value_range.clone() }
-    }
-}
-
-/// Value of a [`FoundEntry`] that keeps its block in memory.
-pub(crate) struct PinnedEntry {
-    block: Arc<Block>,
-    value_range: Range<usize>,
-}
-
-impl PinnedEntry {
-    pub(crate) fn value(&self) -> &[u8] {
-        &self.block.contents()[self.value_range.clone()]
-    }
+/// Data block in memory or in the mapping of its table.
+pub(super) enum BlockLocation {
+    InMemory(BlockRef),
+    Mapped(BlockInMapping),
 }
 
 impl TableReader {
@@ -141,12 +100,14 @@ impl TableReader {
         let index = IndexReader::new(read_block(&*file, &path, footer.index)?, context.order.clone())
             .map_err(|error| Error::from_decode_error(&path, &error))?;
         let blocks = context.cache.table_blocks(context.cache_id, number, index.len());
+        let mapped_blocks = MappedBlocks::new(&file, index.len(), &context.memory);
         let mut table = TableReader {
             file,
             path,
             context,
             index,
             blocks,
+            mapped_blocks,
             filter: None,
             has_full_filter: false,
             metaindex_handle: footer.metaindex,
@@ -186,7 +147,13 @@ impl TableReader {
         self.filter.is_some()
     }
 
-    /// Returns the memory use in bytes, without the cached blocks.
+    /// Returns the contents of the file if it is mapped.
+    #[inline]
+    pub(super) fn mapped_bytes(&self) -> &[u8] {
+        self.mapped_blocks.as_ref().map_or(&[], |blocks| blocks.file())
+    }
+
+    /// Returns the memory use in bytes, without the blocks.
     fn memory_usage(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, FilterBlockReader::memory_usage);
         size_of::<TableReader>()
@@ -238,60 +205,6 @@ impl TableReader {
         read_block_bytes(&*self.file, &self.path, handle).map(Some)
     }
 
-    /// Looks up `key` and stores the entry in `found`. `likely` only decides whether to prefetch
-    /// before the filter check. `is_same_user_key` returns true for an internal key with the
-    /// searched user key. The result is an out parameter because a returned entry would be copied
-    /// by each caller.
-    pub(crate) fn get(
-        &self,
-        LookupKey { key: target, filter_hash }: LookupKey<'_>,
-        likely: bool,
-        read: BlockReadOptions,
-        is_same_user_key: impl FnOnce(&[u8]) -> bool,
-        found: &mut Option<FoundEntry>,
-    ) -> Result<TableLookup> {
-        // If the filter will probably pass, the memory that the search needs is prefetched before
-        // the check. Waiting for all of it takes hardly longer than waiting for the bits of the
-        // filter.
-        let filter = self.filter.as_ref().filter(|_| self.has_full_filter);
-        let bloom_query = filter.and_then(|filter| filter.bloom_query(filter_hash));
-        let mut approx_range = None;
-        if likely {
-            if let Some(query) = bloom_query {
-                query.probed_bytes().for_each(|byte| prefetch(byte, 1));
-            }
-            approx_range = self.prefetch_approx_range(target);
-        }
-        let is_filtered_out = match bloom_query {
-            Some(query) => self.count_if_filtered_out(!query.may_match()),
-            None => self.has_full_filter && self.is_filtered_out(0, target),
-        };
-        if is_filtered_out {
-            return Ok(TableLookup::FilteredOut);
-        }
-        if !likely {
-            approx_range = self.prefetch_approx_range(target);
-        }
-        let index = self.index.find_in_range(target, approx_range.as_ref());
-        if index == self.index.len() {
-            return self.index.check_complete(&self.path).map(|()| TableLookup::FilteredOut);
-        }
-        if !self.has_full_filter
-            && self.filter.is_some()
-            && self.is_filtered_out(self.block_offset(index)?, target)
-        {
-            return Ok(TableLookup::FilteredOut);
-        }
-        self.get_in_block(index, target, read, is_same_user_key, found)?;
-        if found.is_some() {
-            return Ok(TableLookup::Found);
-        }
-        if self.filter.is_some() {
-            self.context.metrics.count(Ticker::FilterFalsePositive);
-        }
-        Ok(TableLookup::NotFound)
-    }
-
     /// Returns the range of index entries that may contain `target`. Prefetches the heads of that
     /// range and the first cache slots.
     #[inline]
@@ -300,91 +213,6 @@ impl TableReader {
         self.index.prefetch(&approx_range);
         self.blocks.prefetch_slots(approx_range.range().start);
         Some(approx_range)
-    }
-
-    /// Returns true if the filter excludes the key of `target` from the block at `offset`.
-    fn is_filtered_out(&self, offset: u64, target: &[u8]) -> bool {
-        self.count_if_filtered_out(
-            self.filter.as_ref().is_some_and(|filter| !filter.may_match(offset, target)),
-        )
-    }
-
-    #[inline]
-    fn count_if_filtered_out(&self, is_filtered_out: bool) -> bool {
-        if is_filtered_out {
-            self.context.metrics.count(Ticker::FilterNegative);
-        }
-        is_filtered_out
-    }
-
-    /// Looks up `target` in one block, like [`TableReader::get`].
-    #[inline]
-    fn get_in_block(
-        &self,
-        index: usize,
-        target: &[u8],
-        read: BlockReadOptions,
-        is_same_user_key: impl FnOnce(&[u8]) -> bool,
-        found: &mut Option<FoundEntry>,
-    ) -> Result<()> {
-        // The entry is stored in `found` before the search. A later move of it would delay the copy
-        // of the value.
-        *found = self.blocks.get_cached(index).map(FoundEntry::from_block);
-        let hit = match found {
-            Some(hit) if hit.block.has_search_index() => {
-                self.count_cache_event(Ticker::BlockCacheHit, read);
-                hit
-            }
-            _ => {
-                *found = None;
-                found.insert(FoundEntry::from_block(self.read_searchable_block(index, read)?))
-            }
-        };
-        let lookup = match self.context.order {
-            KeyOrder::Internal => hit.block.seek_for_get(target),
-            _ => Ok(BlockLookup::NeedsIterator),
-        };
-        match lookup {
-            Ok(BlockLookup::Found { trailer, value }) => {
-                hit.trailer = trailer;
-                hit.value_range = value;
-                return Ok(());
-            }
-            Ok(BlockLookup::NeedsIterator) => {
-                let block = hit.block.to_arc();
-                *found = None;
-                *found = self.get_by_seek(block, index, target, is_same_user_key)?;
-            }
-            Ok(BlockLookup::NotFound) => *found = None,
-            Err(error) => {
-                *found = None;
-                return Err(self.block_error(index, &error));
-            }
-        }
-        Ok(())
-    }
-
-    /// Looks up `target` like [`TableReader::get_in_block`], with any comparator.
-    #[cold]
-    fn get_by_seek(
-        &self,
-        block: Arc<Block>,
-        index: usize,
-        target: &[u8],
-        is_same_user_key: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<Option<FoundEntry>> {
-        let mut entries = BlockIter::new(Arc::clone(&block), self.context.order.clone());
-        entries.seek(target);
-        if let Err(error) = entries.status() {
-            return Err(self.block_error(index, &error));
-        }
-        // A separator may be greater than all keys of its block, but it is never greater than a
-        // version of a key of the next block. The next block cannot hold the key.
-        if !entries.valid() || !is_same_user_key(entries.key()) {
-            return Ok(None);
-        }
-        let trailer = key::trailer(entries.key());
-        Ok(Some(FoundEntry { trailer, block: BlockRef::Counted(block), value_range: entries.value_range() }))
     }
 
     /// Returns at most `most` separators at even distances, as approximate block boundaries.
@@ -402,14 +230,22 @@ impl TableReader {
     }
 
     /// Returns the offset of block `index` in the file.
-    fn block_offset(&self, index: usize) -> Result<u64> {
+    pub(super) fn block_offset(&self, index: usize) -> Result<u64> {
         self.index.block_handle(index, &self.path).map(|handle| handle.offset)
     }
 
     /// Returns block `index` with a search index, if possible.
-    pub(super) fn read_searchable_block(&self, index: usize, read: BlockReadOptions) -> Result<BlockRef> {
-        let (block, is_cached) = self.get_or_read_block(index, read, true)?;
-        Ok(if is_cached && !block.has_search_index() { self.add_search_index(index, block) } else { block })
+    pub(super) fn read_searchable_block(
+        &self,
+        index: usize,
+        read: BlockReadOptions,
+    ) -> Result<BlockLocation> {
+        Ok(match self.get_or_read_block(index, read, true)? {
+            (BlockLocation::InMemory(block), true) if !block.has_search_index() => {
+                BlockLocation::InMemory(self.add_search_index(index, block))
+            }
+            (block, _) => block,
+        })
     }
 
     /// Adds a search index to a block that a scan cached without one.
@@ -427,7 +263,7 @@ impl TableReader {
         BlockRef::Counted(indexed)
     }
 
-    pub(super) fn read_block(&self, index: usize, read: BlockReadOptions) -> Result<BlockRef> {
+    pub(super) fn read_block(&self, index: usize, read: BlockReadOptions) -> Result<BlockLocation> {
         Ok(self.get_or_read_block(index, read, false)?.0)
     }
 
@@ -437,13 +273,29 @@ impl TableReader {
         index: usize,
         read: BlockReadOptions,
         search: bool,
-    ) -> Result<(BlockRef, bool)> {
+    ) -> Result<(BlockLocation, bool)> {
+        let mapped = self.mapped_blocks.as_ref();
+        if let Some(block) =
+            mapped.filter(|_| !read.verify_checksums).and_then(|mapped| mapped.get_indexed(index))
+        {
+            self.count_cache_event(Ticker::BlockReadInPlace, read);
+            return Ok((BlockLocation::Mapped(block), false));
+        }
         self.blocks.prefetch_ref_counts(index);
         if let Some(block) = self.blocks.get(index, || self.block_offset(index))? {
             self.count_cache_event(Ticker::BlockCacheHit, read);
-            return Ok((block, true));
+            return Ok((BlockLocation::InMemory(block), true));
         }
         let handle = self.index.block_handle(index, &self.path)?;
+        if let Some(mapped) = mapped {
+            self.file.prefetch(handle.offset, handle.size.saturating_add(BLOCK_TRAILER_SIZE as u64));
+            let separators = self.index.separators(index);
+            let verify = read.verify_checksums;
+            if let Some(block) = mapped.get_or_verify(index, handle, &self.path, verify, separators)? {
+                self.count_cache_event(Ticker::BlockReadInPlace, read);
+                return Ok((BlockLocation::Mapped(block), false));
+            }
+        }
         self.count_cache_event(Ticker::BlockCacheMiss, read);
         // A block that an external cache keeps cannot be replaced later, so it gets a search index
         // now. A block that is not cached is searched once, which is cheaper without a search
@@ -458,11 +310,11 @@ impl TableReader {
         if read.fill_cache {
             self.blocks.insert(index, handle.offset, &block).into_iter().for_each(block_pool::recycle);
         }
-        Ok((BlockRef::Counted(block), false))
+        Ok((BlockLocation::InMemory(BlockRef::Counted(block)), false))
     }
 
     /// Counts cache events of reads that use the cache. Compactions do not.
-    fn count_cache_event(&self, ticker: Ticker, read: BlockReadOptions) {
+    pub(super) fn count_cache_event(&self, ticker: Ticker, read: BlockReadOptions) {
         if read.fill_cache {
             self.context.metrics.count(ticker);
         }

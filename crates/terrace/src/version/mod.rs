@@ -303,8 +303,7 @@ impl Version {
                         break;
                     }
                 } else {
-                    offset += table_cache
-                        .with_table(file.table_ref(), |table| Ok(table.approximate_offset(key.as_bytes())))?;
+                    offset += table_cache.guard(file.table_ref())?.approximate_offset(key.as_bytes());
                 }
             }
         }

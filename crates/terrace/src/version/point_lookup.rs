@@ -46,7 +46,7 @@ impl Version {
     /// tables, because the lookup reports them.
     pub(crate) fn prefetch(&self, target: &[u8], table_cache: &TableCache) {
         for (_, file) in self.candidate_files(target, key::user_key(target)) {
-            if table_cache.with_table(file.table_ref(), |table| Ok(table.prefetch(target))).unwrap_or(true) {
+            if table_cache.guard(file.table_ref()).map_or(true, |table| table.prefetch(target)) {
                 break;
             }
         }
@@ -171,15 +171,14 @@ impl<'a> PointLookup<'a> {
         // probably lacks the key.
         let likely =
             self.version.is_bottommost_level(level) && (level > 0 || self.version.levels[0].len() == 1);
-        let result = self.table_cache.with_table(file.table_ref(), |table: &TableReader| {
-            table.get(
-                self.lookup_key,
-                likely,
-                self.read_options,
-                |key| comparator.compare_user_keys(key::user_key(key), self.user_key).is_eq(),
-                found,
-            )
-        })?;
+        let result = TableReader::get(
+            self.table_cache.guard(file.table_ref())?,
+            self.lookup_key,
+            likely,
+            self.read_options,
+            |key| comparator.compare_user_keys(key::user_key(key), self.user_key).is_eq(),
+            found,
+        )?;
         match found {
             Some(entry) if ValueType::from_byte(entry.trailer as u8).is_none() => {
                 Err(self.unknown_value_type_error(file, entry.trailer))

@@ -14,6 +14,7 @@
 //!   nonstandard_files      files that LevelDB reads but never writes
 //!   opening                files that open and close write
 //!   point_reads            all read methods agree with an ordered map
+//!   raw_blocks             uncompressed blocks are searched in the mapping of their table
 //!   read_compaction        wasted probes trigger compactions, in proportion to their cost
 //!   regressions            regression tests
 //!   repair                 repaired databases hold the entries of an ordered map
@@ -42,6 +43,7 @@ mod nonstandard_files;
 mod opening;
 mod point_reads;
 mod process;
+mod raw_blocks;
 mod read_compaction;
 mod regressions;
 mod repair;

@@ -20,6 +20,11 @@ fn options(budget: Option<usize>) -> Options {
         .max_file_size(1 << 20)
 }
 
+/// Returns the same options with compressed blocks, which reads keep in the block cache.
+fn compressed(budget: usize) -> Options {
+    options(Some(budget)).compression(&compress::SNAPPY)
+}
+
 fn key(n: u32) -> Vec<u8> {
     format!("{n:016}").into_bytes()
 }
@@ -81,7 +86,7 @@ fn many_tables_stay_within_a_small_budget() {
 
 #[test]
 fn table_memory_reduces_the_cache_limit() {
-    let db = Db::open("db", &options(Some(8 << 20))).unwrap();
+    let db = Db::open("db", &compressed(8 << 20)).unwrap();
     fill_and_read(&db);
     let parts = parts(&db);
     let tables = parts["tables"].0;
@@ -106,7 +111,7 @@ fn removed_tables_release_their_memory() {
 #[test]
 fn shared_cache_keeps_its_capacity() {
     let cache = BlockCache::new(4 << 20);
-    let shared = options(Some(8 << 20)).block_cache(cache.clone());
+    let shared = compressed(8 << 20).block_cache(cache.clone());
     let db = Db::open("db", &shared).unwrap();
     fill_and_read(&db);
     let parts = parts(&db);

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use terrace_format::InternalIterator;
-use terrace_format::block::{Block, BlockBuilder, BlockIter};
+use terrace_format::block::{
+    Block, BlockBuilder, BlockContents, BlockIter, BlockSource, RESTART_INDEX_WORDS, RestartIndex,
+    SearchStart,
+};
 use terrace_format::comparator::bytewise;
+use terrace_format::key_order::KeyOrder;
+use terrace_format::{DecodeError, InternalIterator};
 
 use crate::fuzz::Target;
 use crate::fuzz::input_format::InputFormat;
 
 pub(super) const TARGET: Target = Target {
     name: "block",
-    property: "a block iterates as a simple decoder reads it, in both directions, and seeks find each key of a valid block",
+    property: "a block iterates as a simple decoder reads it, in both directions, and seeks find each key of a valid block, also with a restart index",
     format: InputFormat::NoChecksums,
     executions_per_case: 10_000,
     seed_inputs: seeds,
@@ -27,7 +31,24 @@ fn seeds() -> Vec<Vec<u8>> {
         builder.finish().to_vec()
     };
     let keys = ["apple", "apples", "apply", "banana", "band", "bandana", "candle"];
-    vec![build(16, &[]), build(16, &keys), build(2, &keys), build(1, &keys)]
+    let internal = ["apple\x01\0\0\0\0\0\0\0", "band\x01\x02\0\0\0\0\0\0", "band\x01\x01\0\0\0\0\0\0"];
+    vec![build(16, &[]), build(16, &keys), build(2, &keys), build(1, &keys), build(1, &internal)]
+}
+
+/// Block with a restart index.
+struct IndexedBlock<'a> {
+    bytes: &'a [u8],
+    index: RestartIndex,
+}
+
+impl BlockSource for IndexedBlock<'_> {
+    fn block_contents(&self) -> BlockContents<'_> {
+        self.index.contents(self.bytes)
+    }
+
+    fn search_start(&self, target: &[u8]) -> Result<SearchStart, DecodeError> {
+        self.index.search_start(self.block_contents(), target)
+    }
 }
 
 /// Entry that the test decoded with simple code.
@@ -58,6 +79,61 @@ fn run(input: &[u8]) {
     }
     if valid && is_sorted {
         check_rebuilt(&decoded);
+    }
+    check_restart_index(input, &decoded, valid);
+    check_changed_block(input, &decoded);
+}
+
+/// Checks that seeks with the restart index of the block find each key, if all keys are internal
+/// keys in their order.
+fn check_restart_index(input: &[u8], decoded: &[DecodedEntry], valid: bool) {
+    let Some(last) = decoded.last() else { return };
+    let contents = BlockContents::new(input).expect("checked before");
+    let Some(index) = RestartIndex::new(contents, None, &last.key) else { return };
+    let order = KeyOrder::Internal;
+    let is_sorted = decoded.iter().all(|entry| entry.key.len() >= 8)
+        && decoded.windows(2).all(|pair| order.compare(&pair[0].key, &pair[1].key).is_lt());
+    let mut iter = BlockIter::new(IndexedBlock { bytes: input, index }, order);
+    for entry in decoded.iter().take(100) {
+        iter.seek(&entry.key);
+        if valid && is_sorted {
+            assert!(
+                iter.valid() && iter.key() == entry.key && iter.value() == entry.value,
+                "a seek with the restart index does not find the entry offset {}",
+                entry.offset
+            );
+        }
+    }
+}
+
+/// Searches the input with a restart index of arbitrary words, as if another program had changed
+/// the block after the index was built. Only the end of each step is checked.
+fn check_changed_block(input: &[u8], decoded: &[DecodedEntry]) {
+    let word = |i: usize| {
+        input.get(4 * i..).and_then(<[u8]>::first_chunk).map_or(u32::MAX, |b| u32::from_le_bytes(*b))
+    };
+    let words: [u32; RESTART_INDEX_WORDS] = std::array::from_fn(word);
+    let mut header = words;
+    // A plausible header: the entries end within the input.
+    header[1] %= input.len() as u32 + 1;
+    for words in [words, header] {
+        let index = RestartIndex::from_words(words);
+        let mut iter = BlockIter::new(IndexedBlock { bytes: input, index }, KeyOrder::Internal);
+        for target in decoded.iter().map(|entry| entry.key.as_slice()).chain([input, b""]).take(8) {
+            if let Ok(start) = index.search_start(iter.contents(), target) {
+                let _ = iter.contents().seek_for_get(start, target);
+            }
+            iter.seek(target);
+            for _ in 0..8 {
+                if iter.valid() && !iter.prev_visible_fast(|_| true) {
+                    iter.prev();
+                }
+            }
+            iter.seek_to_last();
+            while iter.valid() {
+                iter.prev();
+            }
+        }
     }
 }
 

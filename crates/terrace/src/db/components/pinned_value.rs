@@ -6,12 +6,14 @@ use std::ops::Deref;
 use crate::memtable::{FoundVersion, PinnedVersion};
 use crate::table::{FoundEntry, PinnedEntry};
 
-/// Value in the memory of a block or a memtable, not copied.
+/// Value in the memory of a block, a memtable or a mapped table.
 /// [`Db::get_pinned`](crate::Db::get_pinned) returns it.
 ///
 /// The block or the whole memtable stays in memory as long as this value, beyond the limits of the
-/// block cache and the write buffer. Drop it soon. It stays valid after later writes and after the
-/// close of the database.
+/// block cache and the write buffer. A value of more than 4 KiB in an uncompressed block keeps its
+/// table open and mapped, and the space of the file in use; a smaller one is copied. Drop the value
+/// soon. It stays valid after later writes, after the removal of the table, and after the close of
+/// the database.
 pub struct PinnedValue {
     location: PinnedLocation,
 }

@@ -1,0 +1,275 @@
+//! Uncompressed blocks of a mapped table. Reads search them in the mapping, without a copy, a cache
+//! entry or an allocation.
+//!
+//! ```text
+//!   get:  index --block number--> slot (one cache line) --offset, interval--> mapping --> entry
+//!                                  \--not verified--> checksum of the block, restart index
+//! ```
+//!
+//! The first read of a block since the open of the table verifies its checksum, and so does every
+//! read that asks for it. LevelDB also searches uncompressed blocks of mapped tables in place, and
+//! verifies their checksums only on request.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use terrace_env::{MappedSlice, RandomAccessFile, prefetch};
+use terrace_format::DecodeError;
+use terrace_format::block::{Block, BlockContents, BlockSource, RestartIndex, SearchStart};
+use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, uncompressed_block};
+use terrace_sync::mutant;
+
+use super::block_fetcher::{check_handle, prefetch_stored, short_read_error};
+use super::restart_index_slot::{RestartIndexSlot, VerifiedBlock};
+use super::table_memory::{Reservation, TableMemory};
+use crate::error::{Error, Result};
+use crate::sync::Arc;
+
+/// Maximum number of bytes of an interval that a search prefetches.
+const PREFETCH_INTERVAL_BYTES: usize = 1 << 10;
+
+/// Uncompressed blocks of one mapped table.
+pub(super) struct MappedBlocks {
+    file: MappedSlice,
+    num_blocks: usize,
+    memory: Arc<TableMemory>,
+    /// Slots of all blocks, from the first uncompressed block on that a read verifies.
+    slots: OnceLock<(Box<[RestartIndexSlot]>, Reservation)>,
+}
+
+/// Verified uncompressed block in the mapping of its table.
+#[derive(Debug, Clone)]
+pub(super) struct BlockInMapping {
+    /// Range of the contents in the file.
+    range: Range<usize>,
+    entries_end: usize,
+    num_restarts: usize,
+    index: Option<RestartIndex>,
+}
+
+impl MappedBlocks {
+    /// Returns the blocks of a table, if its file is mapped.
+    pub(super) fn new(
+        file: &Arc<dyn RandomAccessFile>,
+        num_blocks: usize,
+        memory: &Arc<TableMemory>,
+    ) -> Option<MappedBlocks> {
+        let file = MappedSlice::new(file)?;
+        Some(MappedBlocks { file, num_blocks, memory: Arc::clone(memory), slots: OnceLock::new() })
+    }
+
+    /// Returns the contents of the file.
+    #[inline]
+    pub(super) fn file(&self) -> &MappedSlice {
+        &self.file
+    }
+
+    fn slot(&self, index: usize) -> Option<&RestartIndexSlot> {
+        self.slots.get()?.0.get(index)
+    }
+
+    /// Returns block `index` if it was verified and has a restart index.
+    #[inline]
+    pub(super) fn get_indexed(&self, index: usize) -> Option<BlockInMapping> {
+        let index = if mutant!(SlotOfOtherBlock) { index & !1 } else { index };
+        match self.slot(index)?.load()? {
+            VerifiedBlock::Indexed(offset, index) => Some(BlockInMapping::indexed(offset as usize, index)),
+            VerifiedBlock::NotIndexed => None,
+        }
+    }
+
+    /// Prefetches the slot of block `index`.
+    #[inline]
+    pub(super) fn prefetch_slot(&self, index: usize) {
+        if let Some(slot) = self.slot(index) {
+            prefetch(slot.as_ptr(), 1);
+        }
+    }
+
+    /// Returns block `index`, which is at `handle`, or `None` if it is compressed. Verifies the
+    /// checksum if no thread has done so or if the caller asks for it. `separators` are those of
+    /// the block before, if there is one, and of this block.
+    pub(super) fn get_or_verify(
+        &self,
+        index: usize,
+        handle: BlockHandle,
+        path: &Path,
+        verify_checksum: bool,
+        separators: Option<(Option<&[u8]>, &[u8])>,
+    ) -> Result<Option<BlockInMapping>> {
+        check_handle(handle, self.file.len() as u64, path)?;
+        let start = handle.offset as usize;
+        let stored = handle.size as usize + BLOCK_TRAILER_SIZE;
+        let Some(bytes) = self.file.get(start..start + stored) else {
+            return Err(short_read_error(path, handle.offset, self.file.len(), stored));
+        };
+        let decode_error = |error: DecodeError| {
+            Error::from_decode_error(path, &DecodeError { offset: handle.offset, ..error })
+        };
+        let was_verified = self.slot(index).and_then(RestartIndexSlot::load).is_some();
+        let contents = if was_verified && !verify_checksum {
+            &bytes[..handle.size as usize]
+        } else {
+            prefetch_stored(bytes);
+            let Some(contents) = uncompressed_block(bytes) else { return Ok(None) };
+            if mutant!(BlockVerifiedBeforeItsChecksum)
+                && let Some(slot) = self.get_or_allocate_slots().get(index)
+            {
+                slot.publish(handle.offset, None);
+            }
+            contents.map_err(decode_error)?
+        };
+        let contents = BlockContents::new(contents).map_err(decode_error)?;
+        // A verified block without an index had none before.
+        let separators = separators.filter(|_| !was_verified || verify_checksum);
+        let index_of_block = separators.and_then(|(before, last)| RestartIndex::new(contents, before, last));
+        if !was_verified && let Some(slot) = self.get_or_allocate_slots().get(index) {
+            slot.publish(handle.offset, index_of_block.as_ref());
+        }
+        Ok(Some(BlockInMapping {
+            range: start..start + handle.size as usize,
+            entries_end: contents.entries_end(),
+            num_restarts: contents.num_restarts(),
+            index: index_of_block,
+        }))
+    }
+
+    fn get_or_allocate_slots(&self) -> &[RestartIndexSlot] {
+        let (slots, _) = self.slots.get().unwrap_or_else(|| self.allocate_slots());
+        slots
+    }
+
+    #[cold]
+    fn allocate_slots(&self) -> &(Box<[RestartIndexSlot]>, Reservation) {
+        let mut slots = Vec::new();
+        // Without memory for the slots, every read verifies its block.
+        if slots.try_reserve_exact(self.num_blocks).is_ok() {
+            slots.extend((0..self.num_blocks).map(|_| RestartIndexSlot::new()));
+        }
+        let slots = slots.into_boxed_slice();
+        let reservation = self.memory.reserve(size_of_val(&*slots));
+        // The reservation takes a lock of the block cache, so it is not a part of the
+        // initialisation, which blocks other threads. One of two concurrent allocations is dropped.
+        self.slots.get_or_init(|| (slots, reservation))
+    }
+}
+
+impl BlockInMapping {
+    #[inline]
+    fn indexed(offset: usize, index: RestartIndex) -> BlockInMapping {
+        let contents = index.contents(&[]);
+        let entries_end = contents.entries_end();
+        let num_restarts = contents.num_restarts();
+        let size = BlockContents::size(entries_end, num_restarts);
+        BlockInMapping { range: offset..offset + size, entries_end, num_restarts, index: Some(index) }
+    }
+
+    /// Returns the offset of the block in the file.
+    #[inline]
+    pub(super) fn offset(&self) -> usize {
+        self.range.start
+    }
+
+    /// Returns the contents in `file`, the contents of the table file.
+    #[inline]
+    pub(super) fn contents<'a>(&self, file: &'a [u8]) -> BlockContents<'a> {
+        let bytes = file.get(self.range.clone()).unwrap_or_default();
+        BlockContents::from_parts(bytes, self.entries_end, self.num_restarts)
+    }
+
+    /// Returns the start of a search for the internal key `target` in `contents`, and prefetches
+    /// the interval.
+    #[inline]
+    pub(super) fn search_start(
+        &self,
+        contents: BlockContents<'_>,
+        target: &[u8],
+    ) -> std::result::Result<SearchStart, DecodeError> {
+        search_start(self.index.as_ref(), contents, target)
+    }
+}
+
+#[inline]
+fn search_start(
+    index: Option<&RestartIndex>,
+    contents: BlockContents<'_>,
+    target: &[u8],
+) -> std::result::Result<SearchStart, DecodeError> {
+    let Some(index) = index else { return contents.restart_search_start(target) };
+    let interval = index.interval(target);
+    if let Some(bytes) = contents.bytes().get(interval) {
+        prefetch(bytes.as_ptr(), bytes.len().min(PREFETCH_INTERVAL_BYTES));
+    }
+    index.search_start(contents, target)
+}
+
+/// Block of an iterator, in the mapping of its table.
+#[derive(Debug)]
+pub(crate) struct MappedBlock {
+    bytes: MappedSlice,
+    entries_end: usize,
+    num_restarts: usize,
+    index: Option<RestartIndex>,
+}
+
+impl MappedBlock {
+    /// Returns `block`, a block of `blocks`.
+    pub(super) fn new(blocks: &MappedBlocks, block: &BlockInMapping) -> MappedBlock {
+        let mut mapped =
+            MappedBlock { bytes: blocks.file.clone(), entries_end: 0, num_restarts: 0, index: None };
+        mapped.replace(block);
+        mapped
+    }
+
+    /// Replaces the block by another one of the same table.
+    pub(super) fn replace(&mut self, block: &BlockInMapping) {
+        if self.bytes.set_range(block.range.clone()) {
+            self.entries_end = block.entries_end;
+            self.num_restarts = block.num_restarts;
+            self.index = block.index;
+        } else {
+            self.num_restarts = 0;
+            self.entries_end = 0;
+        }
+    }
+}
+
+impl BlockSource for MappedBlock {
+    #[inline]
+    fn block_contents(&self) -> BlockContents<'_> {
+        BlockContents::from_parts(&self.bytes, self.entries_end, self.num_restarts)
+    }
+
+    #[inline]
+    fn search_start(&self, target: &[u8]) -> std::result::Result<SearchStart, DecodeError> {
+        search_start(self.index.as_ref(), self.block_contents(), target)
+    }
+}
+
+/// Block that an iterator reads.
+#[derive(Debug)]
+pub(crate) enum DataBlock {
+    /// Block in its own memory, of the block cache or of the iterator alone.
+    InMemory(Arc<Block>),
+    /// Uncompressed block in the mapping of its table.
+    Mapped(MappedBlock),
+}
+
+impl BlockSource for DataBlock {
+    #[inline]
+    fn block_contents(&self) -> BlockContents<'_> {
+        match self {
+            DataBlock::InMemory(block) => block.block_contents(),
+            DataBlock::Mapped(block) => block.block_contents(),
+        }
+    }
+
+    #[inline]
+    fn search_start(&self, target: &[u8]) -> std::result::Result<SearchStart, DecodeError> {
+        match self {
+            DataBlock::InMemory(block) => BlockSource::search_start(block, target),
+            DataBlock::Mapped(block) => block.search_start(target),
+        }
+    }
+}
