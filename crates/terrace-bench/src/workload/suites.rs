@@ -150,8 +150,8 @@ fn large_cache(d: &mut PhaseSpec) {
 fn bangdb(d: &mut PhaseSpec, threads: u32) {
     d.key_size = 10;
     d.value_size = 16;
-    // Values of 16 bytes are numbers or digests: blocks of them do not shrink by an eighth, so every
-    // engine stores them uncompressed.
+    // Values of 16 bytes are numbers or digests. Blocks of them do not shrink by an eighth, so
+    // every engine stores them uncompressed.
     d.value_compress = 1.0;
     d.threads = threads;
     d.settle = false;
