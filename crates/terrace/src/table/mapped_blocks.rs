@@ -90,12 +90,16 @@ impl MappedBlocks {
     /// Returns block `index`, which is at `handle`, or `None` if it is compressed. Verifies the
     /// checksum if no thread has done so or if the caller asks for it. `separators` are those of
     /// the block before, if there is one, and of this block.
+    ///
+    /// A read `for_searches` publishes the block as verified. Bulk reads, such as compactions, need
+    /// no index, and no memory for it.
     pub(super) fn get_or_verify(
         &self,
         index: usize,
         handle: BlockHandle,
         path: &Path,
         verify_checksum: bool,
+        for_searches: bool,
         separators: Option<(Option<&[u8]>, &[u8])>,
     ) -> Result<Option<BlockInMapping>> {
         check_handle(handle, self.file.len() as u64, path)?;
@@ -121,10 +125,11 @@ impl MappedBlocks {
             contents.map_err(decode_error)?
         };
         let contents = BlockContents::new(contents).map_err(decode_error)?;
+        let publishes = for_searches && !was_verified;
         // A verified block without an index had none before.
-        let separators = separators.filter(|_| !was_verified || verify_checksum);
+        let separators = separators.filter(|_| publishes || was_verified && verify_checksum);
         let index_of_block = separators.and_then(|(before, last)| RestartIndex::new(contents, before, last));
-        if !was_verified && let Some(slot) = self.get_or_allocate_slots().get(index) {
+        if publishes && let Some(slot) = self.get_or_allocate_slots().get(index) {
             slot.publish(handle.offset, index_of_block.as_ref());
         }
         Ok(Some(BlockInMapping {
