@@ -290,7 +290,8 @@ impl TableReader {
         if let Some(mapped) = mapped {
             self.file.prefetch(handle.offset, handle.size.saturating_add(BLOCK_TRAILER_SIZE as u64));
             let separators = self.index.separators(index);
-            let (verify, for_searches) = (read.verify_checksums, read.fill_cache);
+            let verify = read.verify_checksums;
+            let for_searches = read.fill_cache;
             let block = mapped.get_or_verify(index, handle, &self.path, verify, for_searches, separators)?;
             if let Some(block) = block {
                 self.count_cache_event(Ticker::BlockReadInPlace, read);
