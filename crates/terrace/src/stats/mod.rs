@@ -36,9 +36,11 @@ pub(crate) enum Ticker {
     WastedProbe,
     /// A seek of an iterator merged several sorted runs.
     MergedSeek,
+    /// Number of tickers, after all of them. Nothing counts it.
+    Count,
 }
 
-const TICKER_COUNT: usize = 6;
+const TICKER_COUNT: usize = Ticker::Count as usize;
 /// Number of shards. Up to so many threads count without a cache miss.
 const SHARD_COUNT: usize = 16;
 
