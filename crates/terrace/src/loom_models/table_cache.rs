@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use terrace_env::mem::MemFs;
 use terrace_format::comparator::bytewise;
 use terrace_format::key::{InternalComparator, InternalKey, ValueType};
 use terrace_format::key_order::KeyOrder;
@@ -62,7 +61,7 @@ impl SingleKeyTable {
 
 pub(super) fn two_readers() {
     // The table cache leaves ten descriptors for other files.
-    let env = whole_database::env(Arc::new(MemFs::new()));
+    let env = whole_database::env(whole_database::files());
     let options = Options { env, max_open_files: 11, ..whole_database::options() };
     let files = Arc::new([1, 2].map(|number| SingleKeyTable::write(&options, number)));
     let context = TableReaderContext {
