@@ -42,7 +42,17 @@ const told = 64 // operations between two updates of shared.done
 // end records that ops operations ended now; they began at the end of the operations before.
 func (t *tally) end(shared *shared, ops uint64) {
 	now := max(shared.clock.since(), t.ended) // counters of processors differ by some ticks, and the thread may have moved
-	t.latencies.record(now-t.ended, ops)
+	t.record(shared, now, now-t.ended, ops)
+}
+
+// endSteps records that ops operations ended now, which ran one after the other. Each counts with their mean latency.
+func (t *tally) endSteps(shared *shared, ops uint64) {
+	now := max(shared.clock.since(), t.ended)
+	t.record(shared, now, (now-t.ended+time.Duration(ops/2))/time.Duration(ops), ops)
+}
+
+func (t *tally) record(shared *shared, now, latency time.Duration, ops uint64) {
+	t.latencies.record(latency, ops)
 	t.windows.record(now, ops)
 	t.ended = now
 	before := t.ops / told
@@ -112,6 +122,11 @@ const portions = 100 // portions into which a throttled thread divides the opera
 // ends records the end of operations, and returns whether the phase ends.
 func (w *worker) ends(ops uint64) bool {
 	w.tally.end(w.shared, ops)
+	return w.isOver()
+}
+
+// isOver returns whether the phase ends.
+func (w *worker) isOver() bool {
 	limit := time.Duration(w.phase.DurationLimit) * time.Second
 	return (limit > 0 && w.tally.ended >= limit) || w.stop.Load()
 }
@@ -250,7 +265,7 @@ func (w *worker) walk(ops *Ops) (err error) {
 	if backwards {
 		start, step = cursor.Last, cursor.Prev
 	}
-	move, before := start, uint64(0)
+	move, before, untimed := start, uint64(0), uint64(0)
 	for _, ok := ops.next(); ok && move(); _, ok = ops.next() {
 		at, err := w.checkEntry(cursor)
 		if err != nil {
@@ -261,12 +276,21 @@ func (w *worker) walk(ops *Ops) (err error) {
 		}
 		move, before = step, at
 		w.tally.found++
-		if w.ends(1) {
-			break
+		if untimed++; untimed == stepsPerReading {
+			w.tally.endSteps(w.shared, untimed)
+			untimed = 0
+			if w.isOver() {
+				break
+			}
 		}
+	}
+	if untimed > 0 {
+		w.tally.endSteps(w.shared, untimed)
 	}
 	return nil
 }
+
+const stepsPerReading = 16 // steps of a scan between two readings of the clock, as in src/run/worker.rs
 
 // batches puts or deletes in atomic writes. The latency of each key is that of its write.
 func (w *worker) batches(ops *Ops) error {

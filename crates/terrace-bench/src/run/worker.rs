@@ -1,7 +1,8 @@
 //! One thread of a phase: executes operations, checks the values read, measures the time of each.
 //!
 //! This overhead counts as the engine's time, so it must be small: the code for each operation is
-//! inlined into the loop, allocates nothing and makes no system call.
+//! inlined into the loop, allocates nothing and makes no system call. A scan reads the clock only
+//! after every sixteenth step, and its latencies are means of sixteen steps.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -58,14 +59,33 @@ impl WorkerStats {
         self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
     }
 
-    /// Records the end of `ops` operations that began at the end of the operations before.
+    /// Records the end of `ops` operations that began together, at the end of the operations before.
     #[inline(always)]
     pub(super) fn record_end(&mut self, shared: &PhaseShared<'_>, ops: u64) {
+        let elapsed_ns = self.restart_clock(shared);
+        self.record(shared, elapsed_ns, ops);
+    }
+
+    /// Records the end of `ops` operations, which ran one after the other since the end of the
+    /// operations before. Each of them counts with their mean latency.
+    #[inline(always)]
+    fn record_mean(&mut self, shared: &PhaseShared<'_>, ops: u64) {
+        let elapsed_ns = self.restart_clock(shared);
+        self.record(shared, (elapsed_ns + ops / 2) / ops, ops);
+    }
+
+    /// Returns the nanoseconds since the last call.
+    #[inline(always)]
+    fn restart_clock(&mut self, shared: &PhaseShared<'_>) -> u64 {
         // Counters of processors differ by some ticks, and the thread may have moved.
         let now = shared.clock.ns().max(self.last_end_ns);
-        self.latencies.record(now - self.last_end_ns, ops);
-        self.windows.record(now, ops);
-        self.last_end_ns = now;
+        now - std::mem::replace(&mut self.last_end_ns, now)
+    }
+
+    #[inline(always)]
+    fn record(&mut self, shared: &PhaseShared<'_>, latency_ns: u64, ops: u64) {
+        self.latencies.record(latency_ns, ops);
+        self.windows.record(self.last_end_ns, ops);
         self.ops += ops;
         if self.ops - self.reported_ops >= OPS_PER_REPORT {
             shared.done.fetch_add(self.ops - self.reported_ops, Ordering::Relaxed);
@@ -76,6 +96,10 @@ impl WorkerStats {
 
 /// Operations between two updates of [`PhaseShared::done`].
 const OPS_PER_REPORT: u64 = 64;
+
+/// Steps of a scan between two readings of the clock. A reading takes about as long as the step of a
+/// fast engine.
+const SCAN_STEPS_PER_READING: u64 = 16;
 
 /// Checks the values that a thread reads, and holds its measurements.
 struct ValueChecker<'a> {
@@ -190,6 +214,12 @@ impl<'a> Worker<'a> {
     #[inline(always)]
     fn finish_ops(&mut self, ops: u64) -> bool {
         self.checker.stats.record_end(self.shared, ops);
+        self.is_over()
+    }
+
+    /// Returns whether the phase ends.
+    #[inline(always)]
+    fn is_over(&self) -> bool {
         self.checker.stats.last_end_ns >= self.time_limit_ns || self.shared.stop.load(Ordering::Relaxed)
     }
 
@@ -285,6 +315,17 @@ impl<'a> Worker<'a> {
 
     /// Executes one scan, of which every step is an operation.
     fn scan(&mut self, ops: Ops<'_>) -> Result<()> {
+        let mut untimed_steps = 0;
+        self.scan_steps(ops, &mut untimed_steps)?;
+        if untimed_steps > 0 {
+            self.checker.stats.record_mean(self.shared, untimed_steps);
+        }
+        Ok(())
+    }
+
+    /// Executes the steps of a scan, and leaves the number of the last ones, whose time is not yet
+    /// recorded, in `untimed_steps`.
+    fn scan_steps(&mut self, ops: Ops<'_>, untimed_steps: &mut u64) -> Result<()> {
         let mut cursor = self.store.cursor()?;
         let reverse = self.shared.phase.order == Order::Reverse;
         let mut previous = None;
@@ -304,8 +345,12 @@ impl<'a> Worker<'a> {
             }
             previous = Some(found);
             self.checker.stats.keys_found += 1;
-            if self.finish_ops(1) {
-                break;
+            *untimed_steps += 1;
+            if *untimed_steps == SCAN_STEPS_PER_READING {
+                self.checker.stats.record_mean(self.shared, std::mem::take(untimed_steps));
+                if self.is_over() {
+                    break;
+                }
             }
         }
         Ok(())
