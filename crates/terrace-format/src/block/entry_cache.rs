@@ -1,5 +1,10 @@
 //! Cache of decoded entries for backward iteration over a block, and the key buffer of the
 //! iterator.
+//!
+//! ```text
+//!   block   restart point | a | b | c | current entry | ...      decoded once, forward
+//!   cache                 [ a | b | c | current entry ]          a step back removes the last one
+//! ```
 
 use std::ops::Range;
 
@@ -7,20 +12,34 @@ use super::contents::BlockContents;
 use super::entry::{EncodedEntry, decode_entry};
 use crate::key;
 
+/// Number of bytes of a short key, a user key of at most 24 bytes. A step replaces all of them, so
+/// that no branch depends on the number of shared bytes.
+const SHORT_KEY_SIZE: usize = 32;
+
+/// Number of bytes of keys after which the cache forgets its first entries. In a hostile block, the
+/// keys are far longer than the block.
+const MAX_CACHED_KEYS_SIZE: usize = 64 << 10;
+
 /// Key of which a suffix changes at each step. Bytes after `len` are arbitrary.
 #[derive(Debug, Default)]
 pub(super) struct KeyBuffer {
-    pub(super) bytes: Vec<u8>,
-    pub(super) len: usize,
+    bytes: Vec<u8>,
+    len: usize,
 }
-
-/// Number of bytes that one copy moves, even if the suffix is shorter.
-const KEY_COPY_CHUNK: usize = 32;
 
 impl KeyBuffer {
     #[inline]
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
     }
 
     /// Replaces all bytes after the first `shared` ones by `source[suffix]`. The key has at least
@@ -29,69 +48,182 @@ impl KeyBuffer {
     pub(super) fn replace(&mut self, shared: usize, source: &[u8], suffix: Range<usize>) {
         debug_assert!(shared <= self.len);
         self.len = shared + suffix.len();
-        let from = source.get(suffix.start..).and_then(<[u8]>::first_chunk::<KEY_COPY_CHUNK>);
-        let to = self.bytes.get_mut(shared..).and_then(<[u8]>::first_chunk_mut::<KEY_COPY_CHUNK>);
-        match (from, to) {
-            (Some(from), Some(to)) if suffix.len() <= KEY_COPY_CHUNK => *to = *from,
-            _ => self.replace_long(shared, &source[suffix]),
+        if let Some(key) = self.bytes.first_chunk_mut()
+            && let Some(new) = replace_in_short_key(key, shared, source, &suffix)
+        {
+            *key = new;
+        } else {
+            self.replace_in_long_key(shared, &source[suffix]);
         }
     }
 
-    fn replace_long(&mut self, shared: usize, suffix: &[u8]) {
-        self.resize(self.len);
+    fn replace_in_long_key(&mut self, shared: usize, suffix: &[u8]) {
+        if self.bytes.len() < self.len + SHORT_KEY_SIZE {
+            self.bytes.resize(2 * self.len + 2 * SHORT_KEY_SIZE, 0);
+        }
         self.bytes[shared..self.len].copy_from_slice(suffix);
-    }
-
-    /// Sets the length. Bytes after the old length are arbitrary.
-    pub(super) fn resize(&mut self, len: usize) {
-        self.len = len;
-        if self.bytes.len() < len + KEY_COPY_CHUNK {
-            self.bytes.resize(2 * len + 2 * KEY_COPY_CHUNK, 0);
-        }
     }
 }
 
-/// Entries that a step back has decoded, up to the entry before the current one. It stores their
-/// encoded keys, not whole keys.
+/// Masks of all numbers of kept bytes: `[0xff; SHORT_KEY_SIZE]`, followed by as many zeros.
+const KEPT_BYTES: [u8; 2 * SHORT_KEY_SIZE] = {
+    let mut masks = [0; 2 * SHORT_KEY_SIZE];
+    let mut i = 0;
+    while i < SHORT_KEY_SIZE {
+        masks[i] = 0xff;
+        i += 1;
+    }
+    masks
+};
+
+/// Returns the first `shared` bytes of `key` and then `source[suffix]`, if both together are a short
+/// key. The bytes after it are arbitrary.
+#[inline]
+fn replace_in_short_key(
+    key: &[u8; SHORT_KEY_SIZE],
+    shared: usize,
+    source: &[u8],
+    suffix: &Range<usize>,
+) -> Option<[u8; SHORT_KEY_SIZE]> {
+    if shared + suffix.len() > SHORT_KEY_SIZE {
+        return None;
+    }
+    // The bytes around the suffix, so that the suffix stands at its place in the key.
+    let around = source.get(suffix.start.checked_sub(shared)?..)?.first_chunk::<SHORT_KEY_SIZE>()?;
+    let kept = KEPT_BYTES.get(SHORT_KEY_SIZE - shared..)?.first_chunk::<SHORT_KEY_SIZE>()?;
+    let mut new = [0; SHORT_KEY_SIZE];
+    let words = key.as_chunks().0.iter().zip(around.as_chunks().0).zip(kept.as_chunks().0);
+    for (new, ((key, around), kept)) in new.as_chunks_mut().0.iter_mut().zip(words) {
+        let [key, around, kept] = [key, around, kept].map(|word| u64::from_ne_bytes(*word));
+        *new = (key & kept | around & !kept).to_ne_bytes();
+    }
+    Some(new)
+}
+
+/// Entries that a step back has decoded, up to the current entry, with their whole keys.
 #[derive(Debug, Default)]
 pub(super) struct PrevCache {
-    pub(super) entries: Vec<CachedEntry>,
-    /// Key of the last entry at the time of the last `fill`.
-    pub(super) key: KeyBuffer,
+    entries: Vec<CachedEntry>,
+    /// Keys of the entries, and then arbitrary bytes.
+    keys: Vec<u8>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct CachedEntry {
     pub(super) offset: usize,
-    pub(super) entry: EncodedEntry,
+    pub(super) value: Range<usize>,
+    /// Range of the key within the keys of the cache.
+    key: Range<usize>,
     /// True if the user key is known to be above the user key of the entry before.
     pub(super) is_new_user_key: bool,
 }
 
 impl PrevCache {
-    /// Caches the entries from the restart point at `start` up to the entry that ends at `end`.
-    /// Returns false if an entry is damaged.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns the current entry.
+    #[inline]
+    pub(super) fn current(&self) -> Option<&CachedEntry> {
+        self.entries.last()
+    }
+
+    /// Returns the entry before the current one.
+    #[inline]
+    pub(super) fn before(&self) -> Option<&CachedEntry> {
+        self.entries.len().checked_sub(2).map(|before| &self.entries[before])
+    }
+
+    /// Returns the offset of the first entry.
+    pub(super) fn first_offset(&self) -> Option<usize> {
+        self.entries.first().map(|first| first.offset)
+    }
+
+    /// Returns true if the entry before the current one is the first entry, or is not cached.
+    #[inline]
+    pub(super) fn is_near_first(&self) -> bool {
+        self.entries.len() <= 2
+    }
+
+    #[inline]
+    pub(super) fn key(&self, entry: &CachedEntry) -> &[u8] {
+        &self.keys[entry.key.clone()]
+    }
+
+    /// Removes the current entry. The entry before becomes the current one.
+    #[inline]
+    pub(super) fn pop(&mut self) {
+        self.entries.pop();
+    }
+
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Caches the entries from the restart point at `start` up to the entry that ends at `end`, or
+    /// only the last ones of them. Returns false, and caches nothing, if an entry is damaged.
     pub(super) fn fill(&mut self, contents: BlockContents<'_>, start: usize, end: usize) -> bool {
         self.entries.clear();
-        self.key.len = 0;
         let entries = contents.entries();
         let mut offset = start;
+        let mut key = 0..0;
+        // The first bytes of the key.
+        let mut short_key = [0; SHORT_KEY_SIZE];
         while offset < end {
-            let Some(entry) = decode_entry(entries, offset).filter(|entry| entry.shared <= self.key.len)
-            else {
-                return false;
+            let Some(entry) = decode_entry(entries, offset).filter(|entry| entry.shared <= key.len()) else {
+                break;
             };
-            let suffix = entry.key_delta.clone();
-            let trailer =
-                trailer_if_new_user_key(self.key.as_bytes(), entry.shared, &entries[suffix.clone()]);
-            self.key.replace(entry.shared, entries, suffix);
-            let next = entry.value_end;
+            let suffix = &entries[entry.key_delta.clone()];
+            let trailer = trailer_if_new_user_key(&self.keys[key.clone()], entry.shared, suffix);
             // The first entry has no predecessor in the cache.
             let is_new_user_key = trailer.is_some() && offset > start;
-            self.entries.push(CachedEntry { offset, entry, is_new_user_key });
-            offset = next;
+            if key.end > MAX_CACHED_KEYS_SIZE {
+                self.keys.copy_within(key.clone(), 0);
+                self.entries.clear();
+                key = 0..key.len();
+            }
+            key = self.append_key(key, &mut short_key, contents, &entry);
+            let value = entry.key_delta.end..entry.value_end;
+            self.entries.push(CachedEntry { offset, value, key: key.clone(), is_new_user_key });
+            offset = entry.value_end;
+        }
+        if offset != end {
+            self.entries.clear();
         }
         offset == end
+    }
+
+    /// Appends the key of `entry`, which follows the entry with the key at `previous`. `short_key`
+    /// holds the first bytes of that key, and then those of the new one. Returns the range of the
+    /// new key.
+    #[inline]
+    fn append_key(
+        &mut self,
+        previous: Range<usize>,
+        short_key: &mut [u8; SHORT_KEY_SIZE],
+        contents: BlockContents<'_>,
+        entry: &EncodedEntry,
+    ) -> Range<usize> {
+        let key = previous.end..previous.end + entry.shared + entry.key_delta.len();
+        if self.keys.len() < key.end + SHORT_KEY_SIZE {
+            self.keys.resize(2 * key.end + 2 * SHORT_KEY_SIZE, 0);
+        }
+        let bytes = &mut self.keys[key.start..];
+        if let Some(new) = replace_in_short_key(short_key, entry.shared, contents.bytes(), &entry.key_delta)
+            && let Some(place) = bytes.first_chunk_mut()
+        {
+            *place = new;
+            *short_key = new;
+        } else {
+            let suffix = &contents.entries()[entry.key_delta.clone()];
+            bytes[entry.shared..key.len()].copy_from_slice(suffix);
+            self.keys.copy_within(previous.start..previous.start + entry.shared, key.start);
+            short_key.copy_from_slice(&self.keys[key.start..key.start + SHORT_KEY_SIZE]);
+        }
+        key
     }
 }
 

@@ -4,7 +4,8 @@
 //!   seek    binary search for the last restart point whose key is below the target, then forward
 //!   next    decode the entry at the end of the current one
 //!   prev    decode forward from the last restart point before the current entry, up to that entry;
-//!           keep these entries in the PrevCache, because the next steps back reach them
+//!           keep these entries with their keys in the PrevCache, because the next steps back reach
+//!           them
 //! ```
 //!
 //! [`BlockIter::next_visible_fast`] and [`BlockIter::prev_visible_fast`] step to the newest version
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use super::Block;
 use super::contents::{BlockContents, BlockSource, partition_point};
 use super::entry::{EncodedEntry, decode_entry, entry_error};
-use super::entry_cache::{CachedEntry, KeyBuffer, PrevCache, trailer_if_new_user_key};
+use super::entry_cache::{KeyBuffer, PrevCache, trailer_if_new_user_key};
 use super::seek::BlockSeekResult;
 use crate::decode_error::{DecodeError, DecodeErrorKind};
 use crate::internal_iterator::InternalIterator;
@@ -38,9 +39,8 @@ pub struct BlockIter<S = Arc<Block>> {
     entry_offset: usize,
     /// Range of the current value. The next entry starts at its end.
     value: Range<usize>,
+    /// Current key, unless `prev_cache` has the current entry.
     key: KeyBuffer,
-    /// Number of bytes that the current key shares with the key before.
-    shared: usize,
     /// True if the current user key is known to be above the user key of the entry before.
     is_new_user_key: bool,
     error: Option<Box<DecodeError>>,
@@ -57,7 +57,6 @@ impl<S: BlockSource> BlockIter<S> {
             entry_offset: 0,
             value: 0..0,
             key: KeyBuffer::default(),
-            shared: 0,
             is_new_user_key: false,
             error: None,
             prev_cache: PrevCache::default(),
@@ -102,18 +101,11 @@ impl<S: BlockSource> BlockIter<S> {
         self.value.clone()
     }
 
-    /// Returns the byte at `distance` bytes after the current entry, if the block has it. A scan
-    /// prefetches it.
+    /// Returns the address of the current value, for prefetches. The blocks around a block of a
+    /// mapped table are at the addresses around it.
     #[inline]
-    pub fn byte_after(&self, distance: usize) -> Option<&u8> {
-        self.entries().get(self.value.end + distance)
-    }
-
-    /// Returns the byte at `distance` bytes before the current entry, if the block has it. A
-    /// backward scan prefetches it.
-    #[inline]
-    pub fn byte_before(&self, distance: usize) -> Option<&u8> {
-        self.entries().get(self.entry_offset.checked_sub(distance)?)
+    pub fn value_address(&self) -> *const u8 {
+        self.contents().bytes().as_ptr().wrapping_add(self.value.start)
     }
 
     /// Moves to the entry at `offset`. The bytes that it shares with the entry before are a prefix
@@ -122,9 +114,8 @@ impl<S: BlockSource> BlockIter<S> {
         self.seek_to_offset(offset);
         self.key.replace(0, target, 0..entry.shared);
         self.value = entry.key_delta.end..entry.value_end;
-        self.key.replace(entry.shared, self.source.block_contents().entries(), entry.key_delta);
+        self.key.replace(entry.shared, self.source.block_contents().bytes(), entry.key_delta);
         self.entry_offset = offset;
-        self.shared = entry.shared;
         self.valid = true;
         self.is_new_user_key = false;
     }
@@ -136,9 +127,10 @@ impl<S: BlockSource> BlockIter<S> {
     /// next entry.
     #[inline]
     pub fn next_visible_fast(&mut self, is_visible: impl FnOnce(u64) -> bool) -> bool {
-        let entries = self.source.block_contents().entries();
+        let contents = self.source.block_contents();
+        let entries = contents.entries();
         let start = self.value.end;
-        if !self.valid || !self.prev_cache.entries.is_empty() {
+        if !self.valid || !self.prev_cache.is_empty() {
             return false;
         }
         let Some(entry) = decode_entry(entries, start) else { return false };
@@ -148,9 +140,8 @@ impl<S: BlockSource> BlockIter<S> {
         }
         self.value = entry.key_delta.end..entry.value_end;
         self.entry_offset = start;
-        self.shared = entry.shared;
         self.is_new_user_key = true;
-        self.key.replace(entry.shared, entries, entry.key_delta);
+        self.key.replace(entry.shared, contents.bytes(), entry.key_delta);
         true
     }
 
@@ -164,16 +155,14 @@ impl<S: BlockSource> BlockIter<S> {
         if !self.valid {
             return false;
         }
-        if self.prev_cache.entries.len() < 2 {
+        let cache = &self.prev_cache;
+        if cache.is_near_first() && cache.before().is_none_or(|before| !before.is_new_user_key) {
+            // The first cached entry needs the entry before it.
             self.fill_prev_cache();
         }
-        let Some(before) =
-            self.prev_cache.entries.last().filter(|before| self.is_new_user_key && before.is_new_user_key)
-        else {
-            return false;
-        };
-        let suffix = &self.entries()[before.entry.key_delta.clone()];
-        suffix.last_chunk().is_some_and(|trailer| is_visible(u64::from_le_bytes(*trailer))) && self.pop_prev()
+        let Some(before) = self.prev_cache.before() else { return false };
+        let trailer = key::trailer(self.prev_cache.key(before));
+        self.is_new_user_key && before.is_new_user_key && is_visible(trailer) && self.pop_prev()
     }
 
     /// Returns true if the current entry is known to be the newest version of its user key and
@@ -185,10 +174,10 @@ impl<S: BlockSource> BlockIter<S> {
         if !self.valid {
             return false;
         }
-        if !self.is_new_user_key && self.prev_cache.entries.is_empty() {
+        if !self.is_new_user_key && self.prev_cache.is_empty() {
             self.fill_prev_cache();
         }
-        self.is_new_user_key && is_visible(key::trailer(self.key.as_bytes()))
+        self.is_new_user_key && is_visible(key::trailer(self.key()))
     }
 
     /// Returns the last restart point before `offset`.
@@ -214,90 +203,63 @@ impl<S: BlockSource> BlockIter<S> {
         }
     }
 
-    /// Fills the cache from the last restart point before the cached entries, of which there is at
-    /// most one. Returns false if there is no such restart point, or if an entry is damaged.
+    /// Fills the cache from the last restart point before the cached entries, or before the current
+    /// entry, up to the current entry. Returns false if there is no such restart point, or if an
+    /// entry is damaged.
+    #[inline(never)]
     fn fill_prev_cache(&mut self) -> bool {
-        let cached = self.prev_cache.entries.first().cloned();
-        let end = cached.as_ref().map_or(self.entry_offset, |cached| cached.offset);
-        let Some(start) = self.restart_before(end) else { return false };
-        let filled = self.prev_cache.fill(self.source.block_contents(), start, end);
-        let previous = self.prev_cache.key.as_bytes();
-        let previous_user_key = key::user_key(previous);
-        match cached {
-            Some(cached) => {
-                // The cached entry is at a restart point, so its encoded key is complete.
-                let user_key = key::user_key(&self.entries()[cached.entry.key_delta.clone()]);
-                let is_new_user_key = filled && previous_user_key < user_key;
-                if !filled {
-                    self.prev_cache.entries.clear();
-                }
-                self.prev_cache.entries.push(CachedEntry { is_new_user_key, ..cached });
-                filled
-            }
-            None => {
-                // In a damaged block, the current key may come from other entries than the cached
-                // ones.
-                let key = self.key.as_bytes();
-                let fits = filled && previous.get(..self.shared) == Some(&key[..self.shared]);
-                self.is_new_user_key = fits && previous_user_key < key::user_key(key);
-                if !fits {
-                    self.prev_cache.entries.clear();
-                }
-                fits
-            }
+        let first = self.prev_cache.first_offset().unwrap_or(self.entry_offset);
+        let Some(start) = self.restart_before(first) else { return false };
+        self.leave_prev_cache();
+        self.prev_cache.fill(self.source.block_contents(), start, self.value.end);
+        // In a damaged block, the current key may come from other entries.
+        let current = self.prev_cache.current().filter(|current| {
+            current.offset == self.entry_offset && self.prev_cache.key(current) == self.key.as_bytes()
+        });
+        match current {
+            Some(current) => self.is_new_user_key = current.is_new_user_key,
+            None => self.prev_cache.clear(),
+        }
+        !self.prev_cache.is_empty()
+    }
+
+    /// Empties the cache, and keeps the current key.
+    #[inline]
+    fn leave_prev_cache(&mut self) {
+        if let Some(current) = self.prev_cache.current() {
+            let key = self.prev_cache.key(current);
+            self.key.clear();
+            self.key.replace(0, key, 0..key.len());
+            self.prev_cache.clear();
         }
     }
 
-    /// Moves to the last cached entry. Returns false if the cache is empty.
+    /// Moves to the entry before in the cache. Returns false if the cache does not have it.
     #[inline]
     fn pop_prev(&mut self) -> bool {
-        let Some(CachedEntry { offset, entry, is_new_user_key }) = self.prev_cache.entries.pop() else {
+        if self.prev_cache.before().is_none() {
             return false;
-        };
-        let shared = self.shared;
-        match shared.checked_sub(entry.shared) {
-            Some(known) => {
-                let suffix = entry.key_delta.start + known..entry.key_delta.end;
-                self.key.len = shared;
-                self.key.replace(shared, self.source.block_contents().entries(), suffix);
-            }
-            None => self.rebuild_prev_key(&entry),
         }
-        self.value = entry.key_delta.end..entry.value_end;
-        self.entry_offset = offset;
-        self.shared = entry.shared;
-        self.is_new_user_key = is_new_user_key;
-        true
+        self.prev_cache.pop();
+        self.show_cached()
     }
 
-    /// Rebuilds the key of `entry`, which shares more bytes with its predecessor than the current
-    /// key shares with `entry`. The shared bytes come from earlier cached entries.
-    fn rebuild_prev_key(&mut self, entry: &EncodedEntry) {
-        let entries = self.source.block_contents().entries();
-        let shared = self.shared;
-        self.key.resize(entry.shared + entry.key_delta.len());
-        let mut missing_end = self.key.len;
-        for source in
-            std::iter::once(entry).chain(self.prev_cache.entries.iter().rev().map(|cached| &cached.entry))
-        {
-            let start = source.shared.max(shared);
-            if start < missing_end {
-                let bytes = start - source.shared..missing_end - source.shared;
-                self.key.bytes[start..missing_end].copy_from_slice(&entries[source.key_delta.clone()][bytes]);
-                missing_end = start;
-            }
-            if missing_end <= shared {
-                break;
-            }
-        }
+    /// Moves to the last entry of the cache. Returns false if the cache is empty.
+    #[inline]
+    fn show_cached(&mut self) -> bool {
+        let Some(current) = self.prev_cache.current() else { return false };
+        self.value = current.value.clone();
+        self.entry_offset = current.offset;
+        self.is_new_user_key = current.is_new_user_key;
+        self.valid = true;
+        true
     }
 
     /// Makes the iterator invalid and prepares it to parse the entry at `offset`, which has a
     /// complete key.
     fn seek_to_offset(&mut self, offset: usize) {
-        self.prev_cache.entries.clear();
-        self.key.len = 0;
-        self.shared = 0;
+        self.prev_cache.clear();
+        self.key.clear();
         self.value = offset..offset;
         self.valid = false;
     }
@@ -306,7 +268,8 @@ impl<S: BlockSource> BlockIter<S> {
     /// none, or if it is damaged.
     #[inline]
     fn parse_next_entry(&mut self) -> bool {
-        let entries = self.source.block_contents().entries();
+        let contents = self.source.block_contents();
+        let entries = contents.entries();
         let start = self.value.end;
         self.entry_offset = start;
         self.valid = false;
@@ -314,14 +277,13 @@ impl<S: BlockSource> BlockIter<S> {
         if start >= entries.len() {
             return false;
         }
-        match decode_entry(entries, start).filter(|entry| entry.shared <= self.key.len) {
+        match decode_entry(entries, start).filter(|entry| entry.shared <= self.key.len()) {
             Some(entry) => {
                 self.value = entry.key_delta.end..entry.value_end;
-                self.shared = entry.shared;
-                self.key.replace(entry.shared, entries, entry.key_delta);
+                self.key.replace(entry.shared, contents.bytes(), entry.key_delta);
                 self.valid = true;
             }
-            None => self.fail(entry_error(entries, start, self.key.len)),
+            None => self.fail(entry_error(entries, start, self.key.len())),
         }
         self.valid
     }
@@ -348,11 +310,10 @@ impl<S: BlockSource> InternalIterator for BlockIter<S> {
 
     fn seek_to_last(&mut self) {
         let contents = self.contents();
-        self.seek_to_offset(contents.restart_point(contents.num_restarts.saturating_sub(1)));
-        // `fill_prev_cache` decodes up to `entry_offset`.
-        self.entry_offset = self.contents().entries_end;
-        if self.fill_prev_cache() && self.pop_prev() {
-            self.valid = true;
+        let start = contents.restart_point(contents.num_restarts.saturating_sub(1));
+        self.seek_to_offset(start);
+        let contents = self.source.block_contents();
+        if self.prev_cache.fill(contents, start, contents.entries_end) && self.show_cached() {
             return;
         }
         while self.parse_next_entry() && self.value.end < self.contents().entries_end {}
@@ -381,7 +342,7 @@ impl<S: BlockSource> InternalIterator for BlockIter<S> {
     #[inline]
     fn next(&mut self) {
         debug_assert!(self.valid);
-        self.prev_cache.entries.clear();
+        self.leave_prev_cache();
         self.parse_next_entry();
     }
 
@@ -401,7 +362,10 @@ impl<S: BlockSource> InternalIterator for BlockIter<S> {
     #[inline]
     fn key(&self) -> &[u8] {
         debug_assert!(self.valid);
-        self.key.as_bytes()
+        match self.prev_cache.current() {
+            Some(current) => self.prev_cache.key(current),
+            None => self.key.as_bytes(),
+        }
     }
 
     #[inline]
@@ -412,7 +376,7 @@ impl<S: BlockSource> InternalIterator for BlockIter<S> {
 
     #[inline]
     fn entry(&self) -> Option<(&[u8], &[u8])> {
-        self.valid.then(|| (self.key.as_bytes(), self.value()))
+        self.valid.then(|| (self.key(), self.value()))
     }
 
     fn status(&self) -> Result<(), DecodeError> {

@@ -365,7 +365,7 @@ mod tests {
             for _ in 0..2 {
                 for _ in 0..200 {
                     if iter.valid() {
-                        let _ = (iter.key(), iter.value(), iter.byte_after(9), iter.byte_before(9));
+                        let _ = (iter.key(), iter.value(), iter.value_address());
                         iter.prev();
                     }
                 }

@@ -152,7 +152,7 @@ impl DbIter {
             self.find_next_user_entry(false);
             return true;
         }
-        self.sampler.record_read(key, block.value());
+        self.sampler.record_read(key, block.value_range().len());
         self.valid = self.bounds.upper.as_ref().is_none_or(|upper| user_key < &upper[..]);
         true
     }
@@ -165,10 +165,9 @@ impl DbIter {
         if !self.merging_iter.comparator.is_bytewise() || !self.step_back_in_block(is_single_run) {
             return false;
         }
-        if let Some(block) = self.merging_iter.block_iter() {
-            prefetch_backward(block);
-        }
-        let Some((key, value)) = self.merging_iter.entry() else { return false };
+        let Some(block) = self.merging_iter.block_iter() else { return false };
+        prefetch_backward(block);
+        let key = block.key();
         let user_key = key::user_key(key);
         if !is_single_run && !self.other_runs_bound.allows(Direction::Backward, user_key) {
             self.merging_iter.on_current_moved();
@@ -177,7 +176,7 @@ impl DbIter {
             return true;
         }
         self.position = Position::AtEntry;
-        self.sampler.record_read(key, value);
+        self.sampler.record_read(key, block.value_range().len());
         self.valid = self.bounds.lower.as_ref().is_none_or(|lower| user_key >= &lower[..]);
         true
     }
@@ -259,7 +258,7 @@ impl DbIter {
         self.other_runs_bound.direction = None;
         self.hidden_versions = HiddenVersions::default();
         while let Some((internal_key, value)) = self.merging_iter.entry() {
-            self.sampler.record_read(internal_key, value);
+            self.sampler.record_read(internal_key, value.len());
             if let Some(upper) = &self.bounds.upper
                 && self.merging_iter.comparator.compare_user_keys(key::user_key(internal_key), upper).is_ge()
             {
@@ -329,7 +328,7 @@ impl DbIter {
         let mut has_saved_key = false;
         let mut has_saved_entry = false;
         while let Some((internal_key, value)) = self.merging_iter.entry() {
-            self.sampler.record_read(internal_key, value);
+            self.sampler.record_read(internal_key, value.len());
             match key::parse(internal_key) {
                 Ok(ParsedInternalKey { user_key, sequence, value_type }) if sequence <= self.sequence => {
                     let comparator = &self.merging_iter.comparator;

@@ -17,18 +17,16 @@ const PREFETCH_BACKWARD_DISTANCE: usize = 2048;
 /// Bytes that each step prefetches.
 const PREFETCH_STEP_BYTES: usize = 128;
 
-/// Prefetches the bytes that a forward scan reaches next.
+/// Prefetches the bytes that a forward scan reaches next. In a mapped table, these may be in the
+/// next block.
 #[inline]
 pub(super) fn prefetch_forward(block: &DataBlockIter) {
-    if let Some(byte) = block.byte_after(PREFETCH_FORWARD_DISTANCE) {
-        prefetch(byte, PREFETCH_STEP_BYTES);
-    }
+    prefetch(block.value_address().wrapping_add(PREFETCH_FORWARD_DISTANCE), PREFETCH_STEP_BYTES);
 }
 
-/// Prefetches the bytes that a backward scan reaches next.
+/// Prefetches the bytes that a backward scan reaches next. In a mapped table, these may be in the
+/// block before.
 #[inline]
 pub(super) fn prefetch_backward(block: &DataBlockIter) {
-    if let Some(byte) = block.byte_before(PREFETCH_BACKWARD_DISTANCE) {
-        prefetch(byte, PREFETCH_STEP_BYTES);
-    }
+    prefetch(block.value_address().wrapping_sub(PREFETCH_BACKWARD_DISTANCE), PREFETCH_STEP_BYTES);
 }

@@ -53,8 +53,8 @@ impl ReadSampler {
 
     /// Counts the bytes of an entry that the iterator read.
     #[inline]
-    pub(super) fn record_read(&mut self, internal_key: &[u8], value: &[u8]) {
-        match self.bytes_until_sample.checked_sub(internal_key.len() + value.len()) {
+    pub(super) fn record_read(&mut self, internal_key: &[u8], value_len: usize) {
+        match self.bytes_until_sample.checked_sub(internal_key.len() + value_len) {
             Some(left) => self.bytes_until_sample = left,
             None => self.take_sample(internal_key),
         }
