@@ -59,7 +59,8 @@ impl WorkerStats {
         self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
     }
 
-    /// Records the end of `ops` operations that began together, at the end of the operations before.
+    /// Records the end of `ops` operations that began together, at the end of the operations
+    /// before.
     #[inline(always)]
     pub(super) fn record_end(&mut self, shared: &PhaseShared<'_>, ops: u64) {
         let elapsed_ns = self.restart_clock(shared);
@@ -97,8 +98,8 @@ impl WorkerStats {
 /// Operations between two updates of [`PhaseShared::done`].
 const OPS_PER_REPORT: u64 = 64;
 
-/// Steps of a scan between two readings of the clock. A reading takes about as long as the step of a
-/// fast engine.
+/// Steps of a scan between two readings of the clock. A reading takes about as long as the step of
+/// a fast engine.
 const SCAN_STEPS_PER_READING: u64 = 16;
 
 /// Checks the values that a thread reads, and holds its measurements.

@@ -76,8 +76,8 @@ const KEPT_BYTES: [u8; 2 * SHORT_KEY_SIZE] = {
     masks
 };
 
-/// Returns the first `shared` bytes of `key` and then `source[suffix]`, if both together are a short
-/// key. The bytes after it are arbitrary.
+/// Returns the first `shared` bytes of `key` and then `source[suffix]`, if both together are a
+/// short key. The bytes after it are arbitrary.
 #[inline]
 fn replace_in_short_key(
     key: &[u8; SHORT_KEY_SIZE],
