@@ -288,7 +288,9 @@ impl TableReader {
             Ok(BlockLookup::Found { trailer, value }) => Some((trailer, value)),
             Ok(BlockLookup::NotFound) => None,
             Ok(BlockLookup::NeedsIterator) => {
-                let block = table.mapped_blocks.as_ref().map(|blocks| MappedBlock::new(blocks, &block));
+                let blocks = table.mapped_blocks.as_ref();
+                let block = blocks.map(|blocks| MappedBlock::new(blocks, &block)).transpose();
+                let block = block.map_err(|error| table.block_error(index, &error))?;
                 let entry = block.map(|block| table.find_by_iterator(block, index, target, is_same_user_key));
                 entry.transpose()?.flatten()
             }
