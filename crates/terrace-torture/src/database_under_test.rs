@@ -4,13 +4,13 @@ mod external_cache;
 mod lifecycle;
 mod simulated_env;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace::{BlockCache, BloomFilterPolicy, Db, DbIterator, Env, ErrorKind, Options, ReadOptions};
-use terrace::{Snapshot, WriteBatch, WriteOptions};
+use terrace::{PinnedValue, Snapshot, WriteBatch, WriteOptions};
 use terrace_format::compress::{Codec, NO_COMPRESSION, SNAPPY, ZSTD};
 use terrace_testkit::differential::{DatabaseUnderTest, Entry, OpResult};
 use terrace_testkit::op::{IteratorBounds, IteratorMove, LifecycleOp, Slot, Write};
@@ -73,7 +73,16 @@ pub struct TerraceUnderTest {
     db: Option<Db>,
     snapshots: HashMap<Slot, Snapshot>,
     iterators: HashMap<Slot, DbIterator>,
+    /// Borrowed values of the last gets, and their bytes at that time.
+    pinned: VecDeque<(PinnedValue, Vec<u8>)>,
 }
+
+/// Minimum size in bytes of a value that a get also borrows. A smaller value in a mapped table is
+/// copied.
+const MIN_PINNED_VALUE: usize = 4 << 10;
+
+/// Maximum number of borrowed values.
+const MAX_PINNED_VALUES: usize = 8;
 
 /// Minimum size in bytes of a cache that is an [`ExternalCache`].
 const EXTERNAL_CACHE_MIN_BYTES: usize = 1 << 20;
@@ -107,6 +116,7 @@ impl TerraceUnderTest {
             db: None,
             snapshots: HashMap::new(),
             iterators: HashMap::new(),
+            pinned: VecDeque::new(),
         }
     }
 
@@ -141,7 +151,27 @@ impl TerraceUnderTest {
     fn close(&mut self) -> OpResult<()> {
         self.iterators.clear();
         self.snapshots.clear();
-        self.db.take().map_or(Ok(()), Db::close).map_err(error_text)
+        self.db.take().map_or(Ok(()), Db::close).map_err(error_text)?;
+        self.check_pinned_values(0)
+    }
+
+    /// Borrows `value`, the value of `key`.
+    fn pin(&mut self, key: &[u8], options: &ReadOptions, value: &[u8]) -> OpResult<()> {
+        let pinned = self.db()?.get_pinned_with(key, options).map_err(error_text)?;
+        let pinned = pinned.ok_or("get_pinned does not find a key that get finds")?;
+        self.pinned.push_back((pinned, value.to_vec()));
+        self.check_pinned_values(MAX_PINNED_VALUES)
+    }
+
+    /// Checks and returns the oldest borrowed values, until only `kept` are left.
+    fn check_pinned_values(&mut self, kept: usize) -> OpResult<()> {
+        while self.pinned.len() > kept {
+            let Some((pinned, bytes)) = self.pinned.pop_front() else { break };
+            if *pinned != *bytes {
+                return Err("a borrowed value has changed".to_owned());
+            }
+        }
+        Ok(())
     }
 }
 
@@ -170,7 +200,12 @@ impl DatabaseUnderTest for TerraceUnderTest {
     }
 
     fn get(&mut self, key: &[u8], snapshot: Option<Slot>) -> OpResult<Option<Vec<u8>>> {
-        self.db()?.get_with(key, &self.read_options(snapshot)).map_err(error_text)
+        let options = self.read_options(snapshot);
+        let value = self.db()?.get_with(key, &options).map_err(error_text)?;
+        if let Some(value) = value.as_ref().filter(|value| value.len() > MIN_PINNED_VALUE) {
+            self.pin(key, &options, value)?;
+        }
+        Ok(value)
     }
 
     fn take_snapshot(&mut self, slot: Slot) {

@@ -11,6 +11,7 @@ mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -128,6 +129,10 @@ impl FaultInjector {
     }
 
     fn injected_error(&self, fault: Fault, call: &'static str) -> FileError {
+        if fault == Fault::Panic {
+            // A panic without a message on the terminal.
+            resume_unwind(Box::new("planned"));
+        }
         FileError::new(call, &self.path, errno_of(fault).to_io_error())
     }
 
@@ -149,7 +154,7 @@ impl FaultInjector {
 fn errno_of(fault: Fault) -> Errno {
     match fault {
         Fault::Error(errno) => errno,
-        Fault::ShortRead | Fault::ShortWrite | Fault::SyncLosesData => Errno::Eio,
+        Fault::ShortRead | Fault::ShortWrite | Fault::SyncLosesData | Fault::Panic => Errno::Eio,
     }
 }
 

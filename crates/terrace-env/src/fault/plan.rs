@@ -88,6 +88,8 @@ pub enum Fault {
     /// A sync fails with `EIO`, and every later sync of the file succeeds without an effect. A
     /// system that marks unwritten pages clean behaves so.
     SyncLosesData,
+    /// The call panics without an effect, as a file system of the caller may.
+    Panic,
 }
 
 /// Error number of the operating system.
@@ -114,6 +116,7 @@ static FAULT_NAMES: &[(Fault, &str)] = &[
     (Fault::ShortRead, "short-read"),
     (Fault::ShortWrite, "short-write"),
     (Fault::SyncLosesData, "sync-loses-data"),
+    (Fault::Panic, "panic"),
 ];
 
 impl Errno {

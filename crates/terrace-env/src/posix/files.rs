@@ -1,7 +1,7 @@
 //! Files that are read or written sequentially.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -122,9 +122,21 @@ impl PosixWritableFile {
     fn write(&mut self, data: &[u8]) -> Result<()> {
         let end = self.len.saturating_add(data.len() as u64);
         self.size_limit.check(end).map_err(|e| FileError::new("write", &self.path, e))?;
-        // After an error the size is unknown. The larger value only makes the limit stricter.
-        self.len = end;
-        self.open_file()?.write_all(data).map_err(|e| FileError::new("write", &self.path, e))
+        let start = std::mem::replace(&mut self.len, end);
+        self.open_file()?.write_all(data).map_err(|e| {
+            self.discard_from(start);
+            FileError::new("write", &self.path, e)
+        })
+    }
+
+    /// Removes the bytes of a failed write, if the system allows it. LevelDB with `reuse_logs`
+    /// continues a MANIFEST without a check of its end: a part of a record would hide its edits.
+    fn discard_from(&mut self, start: u64) {
+        let Some(mut file) = self.file.as_ref() else { return };
+        // Otherwise the size is unknown. The larger value only makes the limit stricter.
+        if file.set_len(start).and_then(|()| file.seek(SeekFrom::Start(start))).is_ok() {
+            self.len = start;
+        }
     }
 
     /// Returns false if there is no memory for `more` buffered bytes.
@@ -188,5 +200,52 @@ impl WritableFile for PosixWritableFile {
 impl Drop for PosixWritableFile {
     fn drop(&mut self) {
         let _ = self.flush(); // Ignores errors, as the trait documents.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use rustix::process::{Resource, Rlimit, setrlimit};
+
+    use super::*;
+
+    /// Environment variable with the path of the file, for the process of the test.
+    const PATH_ENV_VAR: &str = "TERRACE_TEST_LIMITED_FILE";
+
+    /// Symptom: LevelDB lost its writes and did not open the database again. Cause: a limit on the
+    /// size of files had cut the last record that Terrace wrote to the MANIFEST, and LevelDB with
+    /// `reuse_logs` appended to the rest. Guarantee: no part of a failed write stays in a file.
+    #[test]
+    fn failed_write_leaves_no_part_of_its_data() {
+        if let Some(path) = std::env::var_os(PATH_ENV_VAR) {
+            return write_beyond_limit(Path::new(&path));
+        }
+        // The limit holds for a whole process, and the shell makes it ignore the signal.
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let name = "posix::files::tests::failed_write_leaves_no_part_of_its_data";
+        let run = Command::new("sh")
+            .args(["-c", "trap '' XFSZ; exec \"$0\" --exact \"$1\""])
+            .arg(std::env::current_exe().unwrap())
+            .arg(name)
+            .env(PATH_ENV_VAR, &path)
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+        assert_eq!(std::fs::read(&path).unwrap(), b"0123456789xyz");
+    }
+
+    fn write_beyond_limit(path: &Path) {
+        let mut file = PosixWritableFile::new(path, File::create(path).unwrap());
+        file.append(b"0123456789").unwrap();
+        file.flush().unwrap();
+        let limit = Rlimit { current: Some(15), maximum: None };
+        setrlimit(Resource::Fsize, limit).unwrap();
+        file.append(b"abcdefghij").unwrap();
+        assert!(file.flush().is_err());
+        file.append(b"xyz").unwrap();
+        file.close().unwrap();
     }
 }

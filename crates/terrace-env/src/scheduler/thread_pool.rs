@@ -18,7 +18,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use terrace_sync::thread::{self, JoinHandle};
 use terrace_sync::{
-    Condvar, ForkLocks, ForkParticipant, ForkRank, Mutex, get_or_init_for_fork, register_fork_participant,
+    Condvar, ForkLocks, ForkParticipant, ForkRank, Mutex, get_or_init_for_fork, mutant,
+    register_fork_participant,
 };
 
 use super::{Priority, ScheduledJob, Scheduler};
@@ -221,6 +222,9 @@ impl WorkerQueue {
     /// starts a thread of the child. The jobs belong to databases of the parent, and the handles
     /// to threads that do not exist: none of them can be dropped.
     fn set_parent_aside(&self) {
+        if mutant!(ParentThreadsKeptInForkedChild) {
+            return;
+        }
         let mut state = self.state.lock();
         let jobs = std::mem::take(&mut state.jobs);
         let threads = std::mem::take(&mut state.threads);

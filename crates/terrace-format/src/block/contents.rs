@@ -40,6 +40,15 @@ impl<'a> BlockContents<'a> {
     /// Returns the contents in `bytes` after a check of the restart points: they rise and lie
     /// within the entries.
     pub fn new(bytes: &'a [u8]) -> Result<BlockContents<'a>, DecodeError> {
+        let contents = BlockContents::of_verified(bytes)?;
+        contents.check_restart_offsets()?;
+        Ok(contents)
+    }
+
+    /// Returns the contents in `bytes`, whose restart points were checked before. Checks only that
+    /// the sizes of the parts fit. Other restart points cause wrong results of searches, and
+    /// nothing worse.
+    pub fn of_verified(bytes: &'a [u8]) -> Result<BlockContents<'a>, DecodeError> {
         let len = bytes.len();
         let Some(count_offset) = len.checked_sub(RESTART_SIZE) else {
             return Err(DecodeError::truncated(
@@ -60,9 +69,7 @@ impl<'a> BlockContents<'a> {
                 format!("at most {}", count_offset / RESTART_SIZE),
             ));
         };
-        let contents = BlockContents { bytes, entries_end, num_restarts };
-        contents.check_restart_offsets()?;
-        Ok(contents)
+        Ok(BlockContents { bytes, entries_end, num_restarts })
     }
 
     /// Returns the contents at the start of `bytes`, whose parts have known sizes. The caller has

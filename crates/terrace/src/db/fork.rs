@@ -137,6 +137,9 @@ impl DbHandle {
             return Ok(handle);
         }
         let has_exited = inner.lock_owner.as_ref().is_some_and(|owner| owner.wait_for_exit());
+        if mutant!(ForkedChildWritesBesideParent) {
+            return Ok(handle);
+        }
         if has_exited { handle.adopt() } else { Err(inner.forked_process_error()) }
     }
 

@@ -34,6 +34,7 @@ mod table_cache;
 mod task_group;
 mod wal_sync;
 mod whole_database;
+mod write_group;
 
 /// Loom model of a protocol.
 #[derive(Debug)]
@@ -191,4 +192,28 @@ pub static MODELS: &[Model] = &[
     Model::bounded(4, "closing", "a database closes beside flushes and compactions", whole_database::closing),
     Model::bounded(2, "writing", "a sync write beside a flush is durable on return", whole_database::writing),
     Model::bounded(1, "reading", "a reader beside a compaction finds every key", whole_database::reading),
+    Model::bounded(
+        1,
+        "write_group",
+        "each batch is in the log once, whole, and in the order in which it becomes visible",
+        write_group::three_writers,
+    ),
+    Model::bounded(
+        1,
+        "write_beside_group",
+        "a write that is too large for the queue is in order with those of the queue",
+        write_group::large_write,
+    ),
+    Model::bounded(
+        2,
+        "consecutive_groups",
+        "a writer of one group returns once, and its next write is in another group",
+        write_group::consecutive_groups,
+    ),
+    Model::bounded(
+        1,
+        "failed_write_group",
+        "an error reaches every member of its group and no other writer, and takes no sequence number",
+        write_group::full_disk,
+    ),
 ];

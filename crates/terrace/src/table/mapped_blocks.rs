@@ -15,9 +15,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use terrace_env::{MappedSlice, RandomAccessFile, prefetch};
-use terrace_format::DecodeError;
 use terrace_format::block::{Block, BlockContents, BlockSource, RestartIndex, SearchStart};
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, uncompressed_block};
+use terrace_format::{DecodeError, DecodeErrorKind};
 use terrace_sync::mutant;
 
 use super::block_fetcher::{check_handle, prefetch_stored, short_read_error};
@@ -32,10 +32,20 @@ const PREFETCH_INTERVAL_BYTES: usize = 1 << 10;
 /// Uncompressed blocks of one mapped table.
 pub(super) struct MappedBlocks {
     file: MappedSlice,
-    num_blocks: usize,
     memory: Arc<TableMemory>,
-    /// Slots of all blocks, from the first uncompressed block on that a read verifies.
-    slots: OnceLock<(Box<[RestartIndexSlot]>, Reservation)>,
+    /// Slots of all blocks. A chunk has memory from the first uncompressed block on that a read
+    /// verifies in it: the other blocks of the table may be compressed.
+    slots: Box<[OnceLock<SlotChunk>]>,
+}
+
+/// Number of slots that are allocated together, 4 KiB.
+const SLOTS_PER_CHUNK: usize = 64;
+
+/// Slots of consecutive blocks. Without memory for them there are none, and every read verifies its
+/// block.
+struct SlotChunk {
+    slots: Box<[RestartIndexSlot]>,
+    _reservation: Reservation,
 }
 
 /// Verified uncompressed block in the mapping of its table.
@@ -56,7 +66,18 @@ impl MappedBlocks {
         memory: &Arc<TableMemory>,
     ) -> Option<MappedBlocks> {
         let file = MappedSlice::new(file)?;
-        Some(MappedBlocks { file, num_blocks, memory: Arc::clone(memory), slots: OnceLock::new() })
+        let mut slots = Vec::new();
+        // Without memory for the chunks, every read verifies its block.
+        let num_chunks = num_blocks.div_ceil(SLOTS_PER_CHUNK);
+        if slots.try_reserve_exact(num_chunks).is_ok() {
+            slots.resize_with(num_chunks, OnceLock::new);
+        }
+        Some(MappedBlocks { file, memory: Arc::clone(memory), slots: slots.into_boxed_slice() })
+    }
+
+    /// Returns the memory use in bytes, without the slots.
+    pub(super) fn memory_usage(&self) -> usize {
+        size_of_val(&*self.slots)
     }
 
     /// Returns the contents of the file.
@@ -65,8 +86,14 @@ impl MappedBlocks {
         &self.file
     }
 
+    #[inline]
     fn slot(&self, index: usize) -> Option<&RestartIndexSlot> {
-        self.slots.get()?.0.get(index)
+        self.slots.get(index / SLOTS_PER_CHUNK)?.get()?.slots.get(index % SLOTS_PER_CHUNK)
+    }
+
+    /// Returns true if a read has verified block `index`.
+    pub(super) fn is_verified(&self, index: usize) -> bool {
+        self.slot(index).is_some_and(|slot| slot.load().is_some())
     }
 
     /// Returns block `index` if it was verified and has a restart index.
@@ -111,25 +138,25 @@ impl MappedBlocks {
         let decode_error = |error: DecodeError| {
             Error::from_decode_error(path, &DecodeError { offset: handle.offset, ..error })
         };
-        let was_verified = self.slot(index).and_then(RestartIndexSlot::load).is_some();
+        let was_verified = self.is_verified(index);
         let contents = if was_verified && !verify_checksum {
-            &bytes[..handle.size as usize]
+            BlockContents::of_verified(&bytes[..handle.size as usize])
         } else {
             prefetch_stored(bytes);
             let Some(contents) = uncompressed_block(bytes) else { return Ok(None) };
             if mutant!(BlockVerifiedBeforeItsChecksum)
-                && let Some(slot) = self.get_or_allocate_slots().get(index)
+                && let Some(slot) = self.get_or_allocate_slot(index)
             {
                 slot.publish(handle.offset, None);
             }
-            contents.map_err(decode_error)?
+            BlockContents::new(contents.map_err(decode_error)?)
         };
-        let contents = BlockContents::new(contents).map_err(decode_error)?;
+        let contents = contents.map_err(decode_error)?;
         let publishes = for_searches && !was_verified;
         // A verified block without an index had none before.
         let separators = separators.filter(|_| publishes || was_verified && verify_checksum);
         let index_of_block = separators.and_then(|(before, last)| RestartIndex::new(contents, before, last));
-        if publishes && let Some(slot) = self.get_or_allocate_slots().get(index) {
+        if publishes && let Some(slot) = self.get_or_allocate_slot(index) {
             slot.publish(handle.offset, index_of_block.as_ref());
         }
         Ok(Some(BlockInMapping {
@@ -140,23 +167,23 @@ impl MappedBlocks {
         }))
     }
 
-    fn get_or_allocate_slots(&self) -> &[RestartIndexSlot] {
-        let (slots, _) = self.slots.get().unwrap_or_else(|| self.allocate_slots());
-        slots
+    fn get_or_allocate_slot(&self, index: usize) -> Option<&RestartIndexSlot> {
+        let chunk = self.slots.get(index / SLOTS_PER_CHUNK)?;
+        let chunk = chunk.get().unwrap_or_else(|| self.allocate_chunk(chunk));
+        chunk.slots.get(index % SLOTS_PER_CHUNK)
     }
 
     #[cold]
-    fn allocate_slots(&self) -> &(Box<[RestartIndexSlot]>, Reservation) {
+    fn allocate_chunk<'a>(&self, chunk: &'a OnceLock<SlotChunk>) -> &'a SlotChunk {
         let mut slots = Vec::new();
-        // Without memory for the slots, every read verifies its block.
-        if slots.try_reserve_exact(self.num_blocks).is_ok() {
-            slots.extend((0..self.num_blocks).map(|_| RestartIndexSlot::new()));
+        if slots.try_reserve_exact(SLOTS_PER_CHUNK).is_ok() {
+            slots.resize_with(SLOTS_PER_CHUNK, RestartIndexSlot::new);
         }
         let slots = slots.into_boxed_slice();
         let reservation = self.memory.reserve(size_of_val(&*slots));
         // The reservation takes a lock of the block cache, so it is not a part of the
         // initialisation, which blocks other threads. One of two concurrent allocations is dropped.
-        self.slots.get_or_init(|| (slots, reservation))
+        chunk.get_or_init(|| SlotChunk { slots, _reservation: reservation })
     }
 }
 
@@ -220,23 +247,29 @@ pub(crate) struct MappedBlock {
 
 impl MappedBlock {
     /// Returns `block`, a block of `blocks`.
-    pub(super) fn new(blocks: &MappedBlocks, block: &BlockInMapping) -> MappedBlock {
+    pub(super) fn new(
+        blocks: &MappedBlocks,
+        block: &BlockInMapping,
+    ) -> std::result::Result<MappedBlock, DecodeError> {
         let mut mapped =
             MappedBlock { bytes: blocks.file.clone(), entries_end: 0, num_restarts: 0, index: None };
-        mapped.replace(block);
-        mapped
+        mapped.replace(block)?;
+        Ok(mapped)
     }
 
-    /// Replaces the block by another one of the same table.
-    pub(super) fn replace(&mut self, block: &BlockInMapping) {
-        if self.bytes.set_range(block.range.clone()) {
-            self.entries_end = block.entries_end;
-            self.num_restarts = block.num_restarts;
-            self.index = block.index;
-        } else {
-            self.num_restarts = 0;
-            self.entries_end = 0;
+    /// Replaces the block by another one of the same table. Returns an error, and changes nothing,
+    /// if the file has no such range.
+    pub(super) fn replace(&mut self, block: &BlockInMapping) -> std::result::Result<(), DecodeError> {
+        let Range { start, end } = block.range.clone();
+        if !self.bytes.set_range(start..end) {
+            let found = format!("the end of the file before {end}");
+            let expected = format!("a block at {start}");
+            return Err(DecodeError::new(DecodeErrorKind::OutOfBounds, 0, found, expected));
         }
+        self.entries_end = block.entries_end;
+        self.num_restarts = block.num_restarts;
+        self.index = block.index;
+        Ok(())
     }
 }
 
@@ -276,5 +309,33 @@ impl BlockSource for DataBlock {
             DataBlock::InMemory(block) => BlockSource::search_start(block, target),
             DataBlock::Mapped(block) => block.search_start(target),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_env::mem::MemFs;
+    use terrace_env::{AccessMode, FileSystem};
+
+    use super::*;
+
+    /// An iterator must not take a block outside of the file for an empty one.
+    #[test]
+    fn block_outside_of_the_file_is_an_error() {
+        let fs = MemFs::new();
+        let path = Path::new("/table");
+        let mut file = fs.create(path).unwrap();
+        file.append(&[0; 100]).unwrap();
+        file.close().unwrap();
+        let file = fs.open_random_access(path, AccessMode::Mmap).unwrap();
+        let blocks = MappedBlocks::new(&file, 1, &Arc::default()).unwrap();
+        let block =
+            |range: Range<usize>| BlockInMapping { range, entries_end: 0, num_restarts: 0, index: None };
+        let mut mapped = MappedBlock::new(&blocks, &block(0..100)).unwrap();
+        for range in [90..101, 100..200] {
+            assert!(MappedBlock::new(&blocks, &block(range.clone())).is_err());
+            assert!(mapped.replace(&block(range)).is_err());
+        }
+        assert!(mapped.replace(&block(90..100)).is_ok());
     }
 }

@@ -123,15 +123,21 @@ impl TableIter {
                 let old = self.block_iter.as_mut().map(DataBlockIter::reset);
                 let block = match (location, &table.mapped_blocks, old) {
                     (BlockLocation::Mapped(block), _, Some(DataBlock::Mapped(mapped))) => {
-                        mapped.replace(&block);
-                        None
+                        mapped.replace(&block).map(|()| None)
                     }
                     (BlockLocation::Mapped(block), Some(blocks), _) => {
-                        Some(DataBlock::Mapped(MappedBlock::new(blocks, &block)))
+                        MappedBlock::new(blocks, &block).map(|block| Some(DataBlock::Mapped(block)))
                     }
                     // Only a mapped table has mapped blocks.
-                    (BlockLocation::Mapped(_), None, _) => None,
-                    (BlockLocation::InMemory(block), ..) => Some(DataBlock::InMemory(block.into_arc())),
+                    (BlockLocation::Mapped(_), None, _) => Ok(None),
+                    (BlockLocation::InMemory(block), ..) => Ok(Some(DataBlock::InMemory(block.into_arc()))),
+                };
+                let block = match block {
+                    Ok(block) => block,
+                    Err(error) => {
+                        let error = table.block_error(index, &error);
+                        return self.record_error(error);
+                    }
                 };
                 let block_iter = match (&mut self.block_iter, block) {
                     (Some(block_iter), Some(block)) => {

@@ -15,6 +15,8 @@ use terrace_format::block::{Block, BlockIter, BlockLookup, BlockSource};
 use terrace_format::filter::BloomFilterPolicy;
 use terrace_format::key;
 use terrace_format::key_order::KeyOrder;
+#[cfg(terrace_mutants)]
+use terrace_sync::mutant;
 
 use super::mapped_blocks::{BlockInMapping, MappedBlock};
 use super::table_guard::TableGuard;
@@ -91,6 +93,11 @@ impl FoundEntry {
             FoundLocation::File(_) if value_range.len() <= COPIED_PINNED_VALUE_MAX => {
                 PinnedEntry::Copied(self.value().into())
             }
+            #[cfg(terrace_mutants)]
+            FoundLocation::File(table) if mutant!(PinnedValueWithoutTable) => PinnedEntry::WithoutTable {
+                table: Arc::downgrade(&table.to_arc()),
+                value: self.value().into(),
+            },
             FoundLocation::File(table) => PinnedEntry::InFile { table: table.to_arc(), value_range },
         }
     }
@@ -103,8 +110,20 @@ const COPIED_PINNED_VALUE_MAX: usize = 4 << 10;
 /// Value of a [`FoundEntry`] that keeps its memory.
 pub(crate) enum PinnedEntry {
     Copied(Box<[u8]>),
-    InBlock { block: Arc<Block>, value_range: Range<usize> },
-    InFile { table: Arc<TableReader>, value_range: Range<usize> },
+    InBlock {
+        block: Arc<Block>,
+        value_range: Range<usize>,
+    },
+    InFile {
+        table: Arc<TableReader>,
+        value_range: Range<usize>,
+    },
+    /// Deliberate bug: the bytes are gone after the table.
+    #[cfg(terrace_mutants)]
+    WithoutTable {
+        table: crate::sync::Weak<TableReader>,
+        value: Box<[u8]>,
+    },
 }
 
 impl PinnedEntry {
@@ -114,6 +133,14 @@ impl PinnedEntry {
             PinnedEntry::InBlock { block, value_range } => &block.contents()[value_range.clone()],
             PinnedEntry::InFile { table, value_range } => {
                 table.mapped_bytes().get(value_range.clone()).unwrap_or_default()
+            }
+            #[cfg(terrace_mutants)]
+            PinnedEntry::WithoutTable { table, value } => {
+                if table.strong_count() > 0 {
+                    value
+                } else {
+                    &[]
+                }
             }
         }
     }
@@ -288,7 +315,9 @@ impl TableReader {
             Ok(BlockLookup::Found { trailer, value }) => Some((trailer, value)),
             Ok(BlockLookup::NotFound) => None,
             Ok(BlockLookup::NeedsIterator) => {
-                let block = table.mapped_blocks.as_ref().map(|blocks| MappedBlock::new(blocks, &block));
+                let blocks = table.mapped_blocks.as_ref();
+                let block = blocks.map(|blocks| MappedBlock::new(blocks, &block)).transpose();
+                let block = block.map_err(|error| table.block_error(index, &error))?;
                 let entry = block.map(|block| table.find_by_iterator(block, index, target, is_same_user_key));
                 entry.transpose()?.flatten()
             }

@@ -160,6 +160,7 @@ impl TableReader {
             + self.path.capacity()
             + self.index.memory_usage()
             + self.blocks.memory_usage()
+            + self.mapped_blocks.as_ref().map_or(0, MappedBlocks::memory_usage)
             + filter
     }
 
@@ -288,7 +289,9 @@ impl TableReader {
         }
         let handle = self.index.block_handle(index, &self.path)?;
         if let Some(mapped) = mapped {
-            self.file.prefetch(handle.offset, handle.size.saturating_add(BLOCK_TRAILER_SIZE as u64));
+            if !mapped.is_verified(index) || read.verify_checksums {
+                self.file.prefetch(handle.offset, handle.size.saturating_add(BLOCK_TRAILER_SIZE as u64));
+            }
             let separators = self.index.separators(index);
             let verify = read.verify_checksums;
             let for_searches = read.fill_cache;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use terrace::{Db, ErrorKind, Options, WriteOptions};
+use terrace::{Db, ErrorKind, MappedLogs, Options, WriteOptions};
 use terrace_testkit::rng::Rng;
 
 /// Output of a process without a failure.
@@ -97,9 +97,12 @@ fn refuse_ofd_locks() -> std::io::Result<()> {
 }
 
 /// Returns options with small memtables and few open tables, so that background jobs and evictions
-/// always run.
-fn options() -> Options {
-    Options::default().create_if_missing(true).write_buffer_size(64 << 10).max_open_files(20)
+/// always run. The seed chooses the method of the logs. Its last bit chooses the locks.
+fn options(seed: u64) -> Options {
+    let methods = [MappedLogs::Auto, MappedLogs::Always, MappedLogs::Never];
+    let mapped_logs = methods[(seed / 2 % methods.len() as u64) as usize];
+    let options = Options::default().create_if_missing(true).mapped_logs(mapped_logs);
+    options.write_buffer_size(64 << 10).max_open_files(20)
 }
 
 fn stable_key(n: u64) -> Vec<u8> {
@@ -114,8 +117,8 @@ fn describe(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn open_filled(directory: &Path) -> Result<Db, String> {
-    let db = Db::open(directory.join("db"), &options()).map_err(describe)?;
+fn open_filled(arguments: &ForkerArgs) -> Result<Db, String> {
+    let db = Db::open(arguments.directory.join("db"), &options(arguments.seed)).map_err(describe)?;
     for n in 0..STABLE_KEYS {
         db.put(stable_key(n), value_of(n)).map_err(describe)?;
     }
@@ -201,7 +204,7 @@ fn kill_if_hanging() {
 }
 
 fn fork_children(arguments: &ForkerArgs, forks: u32) -> Result<(), String> {
-    let db = open_filled(&arguments.directory)?;
+    let db = open_filled(arguments)?;
     start_threads(&db, arguments.seed);
     let mut rng = Rng::new(arguments.seed);
     let iterator_from_before = db.raw_iter();
@@ -253,7 +256,7 @@ fn run_child(db: &Db, directory: &Path, seed: u64) -> Result<(), String> {
 /// Opens a new database, writes enough for several flushes, and checks the entries.
 fn check_own_database(directory: &Path, seed: u64) -> Result<(), String> {
     let path = directory.join(format!("child {seed}"));
-    let db = Db::open(&path, &options()).map_err(describe)?;
+    let db = Db::open(&path, &options(seed)).map_err(describe)?;
     for n in 0..1500 {
         db.put(stable_key(n), value_of(n)).map_err(describe)?;
     }
@@ -275,7 +278,7 @@ fn fork_daemon(arguments: &ForkerArgs) -> Result<(), String> {
     let ledger = arguments.directory.join("ledger");
     let ledger_file = File::options().create(true).truncate(true).read(true).write(true).open(&ledger);
     let ledger_file = ledger_file.map_err(describe)?;
-    let db = open_filled(&arguments.directory)?;
+    let db = open_filled(arguments)?;
     let before = db.snapshot();
     let shared = open_shared(&arguments.directory)?;
     let acknowledged = start_threads(&db, arguments.seed);
@@ -302,22 +305,22 @@ fn fork_daemon(arguments: &ForkerArgs) -> Result<(), String> {
     }
     // The writers of the parent own clones of the handle, which no thread of this process drops.
     db.shutdown().map_err(describe)?;
-    let db = Db::open(arguments.directory.join("db"), &options()).map_err(describe)?;
+    let db = Db::open(arguments.directory.join("db"), &options(rng.next_u64())).map_err(describe)?;
     check_daemon_entries(&db, &arguments.directory)
 }
 
 /// Opens a second database for reads only. No other thread has its handle.
 fn open_shared(directory: &Path) -> Result<Db, String> {
     let path = directory.join("shared");
-    Db::open(&path, &options()).and_then(Db::close).map_err(describe)?;
-    Db::open_read_only(&path, &options()).map_err(describe)
+    Db::open(&path, &options(0)).and_then(Db::close).map_err(describe)?;
+    Db::open_read_only(&path, &options(0)).map_err(describe)
 }
 
 /// Opens the read-only database of the parent again, and closes the inherited handle. This must not
 /// release the lock of the new one.
 fn check_shared_lock(inherited: Db, directory: &Path) -> Result<(), String> {
     let path = directory.join("shared");
-    let own = Db::open_read_only(&path, &options()).map_err(describe)?;
+    let own = Db::open_read_only(&path, &options(0)).map_err(describe)?;
     drop(inherited);
     check_is_locked(&path)?;
     own.close().map_err(describe)

@@ -45,16 +45,20 @@ const LEADER_SPINS: u32 = if cfg!(feature = "loom") { 0 } else { 60 };
 #[derive(Default)]
 pub(crate) struct WriteGroup {
     outcome: OnceLock<Result<GroupCommit>>,
+    /// True once `outcome` is set. The Release store in `set_outcome` pairs with the Acquire load
+    /// in `outcome`: a model checker does not see those of the `OnceLock`.
+    has_outcome: AtomicBool,
 }
 
 impl WriteGroup {
-    /// Returns the outcome, once a thread has set it.
+    /// Returns the outcome, once a thread has set it. All effects of the group are then visible.
     pub(crate) fn outcome(&self) -> Option<&Result<GroupCommit>> {
-        self.outcome.get()
+        if self.has_outcome.load(Ordering::Acquire) { self.outcome.get() } else { None }
     }
 
     pub(crate) fn set_outcome(&self, outcome: Result<GroupCommit>) {
         let _ = self.outcome.set(outcome);
+        self.has_outcome.store(true, Ordering::Release);
     }
 }
 

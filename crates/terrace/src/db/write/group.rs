@@ -17,10 +17,11 @@ const WAIT_SPINS: u32 = if cfg!(feature = "loom") { 1 } else { 400 };
 const WAIT_ATTEMPTS: u32 = if cfg!(feature = "loom") { 1 } else { WAIT_SPINS + 16 };
 
 impl DbInner {
-    /// Returns true if the next write should go to the queue, because other threads write too.
+    /// Returns true if the next write should go to the queue, because other threads write too. Loom
+    /// models of groups use it from the first write on.
     #[inline]
     pub(super) fn should_queue(&self) -> bool {
-        self.write_queue.is_enabled && self.write_contention.is_contended()
+        self.write_queue.is_enabled && (cfg!(feature = "loom") || self.write_contention.is_contended())
     }
 
     /// Locks `commit`. Notes the contention if another thread holds it and groups would help.
@@ -127,7 +128,7 @@ mod tests {
     use terrace_env::mem::{Crash, MemFs};
     use terrace_env::{FileSystem, MappedLogs};
 
-    use crate::{Db, Env, Options, Result, WriteBatch, WriteOptions};
+    use crate::{Db, Env, Error, Options, Result, WriteBatch, WriteOptions};
 
     fn open(fs: Arc<dyn FileSystem>, paranoid_checks: bool) -> Db {
         let env = Env { fs, ..Env::in_memory() };
@@ -137,7 +138,10 @@ mod tests {
         Db::open("db", &options).unwrap()
     }
 
-    /// Starts a thread for each writer, so that all are in one group. Returns their results.
+    const PANIC_OF_WRITER: &str = "the writer panicked";
+
+    /// Starts a thread for each writer, so that all are in one group. Returns their results. The
+    /// panic of a writer is an error with the text `PANIC_OF_WRITER`.
     fn write_together(db: &Db, writers: &[(&str, &WriteOptions)]) -> Vec<Result<()>> {
         let commit = db.inner().commit.lock();
         db.inner().write_contention.record_contention();
@@ -156,7 +160,10 @@ mod tests {
                 std::thread::yield_now();
             }
             drop(commit);
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            let results = threads.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(Error::InvalidArgument(PANIC_OF_WRITER.into())))
+            });
+            results.collect()
         })
     }
 
@@ -193,6 +200,28 @@ mod tests {
 
         check(&open(Arc::new(memory.crash_clone(&Crash::Kill)), true), &["a", "b", "c", "f"], &["d", "e"]);
         check(&db, &["a", "b", "c", "f"], &["d", "e"]);
+    }
+
+    /// The leader panics in its append. The other writers of its group do not wait for ever, and
+    /// none of them succeeds.
+    #[test]
+    fn panic_of_the_leader_fails_its_group() {
+        let memory = Arc::new(MemFs::new());
+        let faults = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
+        let db = open(Arc::clone(&faults) as _, false);
+        db.put(b"before", b"1").unwrap();
+        faults.set_plan("write-at .log #1 once panic".parse().unwrap());
+        let plain = WriteOptions::default();
+        let results = write_together(&db, &[("a", &plain), ("b", &plain), ("c", &plain)]);
+        let errors: Vec<_> = results.into_iter().map(|result| result.unwrap_err().to_string()).collect();
+        let panics = errors.iter().filter(|error| error.contains(PANIC_OF_WRITER)).count();
+        assert_eq!(panics, 1, "{errors:?}");
+        assert!(db.put(b"later", b"1").is_err());
+        assert!(db.get(b"before").unwrap().is_some());
+        drop(db);
+        let db = open(memory, true);
+        assert!(db.get(b"before").unwrap().is_some());
+        check(&db, &[], &["a", "b", "c"]);
     }
 
     #[test]
