@@ -11,7 +11,8 @@ use terrace_sync::mutant;
 /// Result with an [`Error`] of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Kind of an error. The kinds correspond one to one to LevelDB's status codes.
+/// Kind of an error. The kinds except for [`ErrorKind::Busy`] correspond one to one to LevelDB's
+/// status codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The requested item does not exist.
@@ -24,6 +25,9 @@ pub enum ErrorKind {
     InvalidArgument,
     /// The operating system returned an error.
     Io,
+    /// Another writer or transaction interfered. LevelDB has no such status, and its interfaces
+    /// never return this kind.
+    Busy,
 }
 
 /// Error of this crate. It is cheap to clone, because one failure may be reported to many callers.
@@ -55,6 +59,13 @@ pub enum Error {
     /// is opened again. Reads continue.
     #[error("background error, writes are disabled: {0}")]
     BackgroundError(Arc<Error>),
+    /// Another writer wrote a key on which a conditional write or a transaction depends. Nothing
+    /// was written. The caller reads again and tries again.
+    #[error("conflict: another writer changed '{}'", key.escape_ascii())]
+    Conflict {
+        /// The changed key, or a key in a range that the caller read.
+        key: Vec<u8>,
+    },
 }
 
 /// Place and description of the damage in a file.
@@ -126,6 +137,7 @@ impl Error {
             Error::Io(error) if error.is_not_found() => ErrorKind::NotFound,
             Error::Io(_) => ErrorKind::Io,
             Error::BackgroundError(cause) => cause.kind(),
+            Error::Conflict { .. } => ErrorKind::Busy,
         }
     }
 
@@ -144,8 +156,8 @@ impl Error {
         matches!(self, Error::Io(error) if error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
-    /// Returns true if the failed call had no effect and may succeed later, after the system has
-    /// more disk space, memory or file descriptors.
+    /// Returns true if the failed call had no effect and may succeed later: after a conflict, or
+    /// after the system has more disk space, memory or file descriptors.
     ///
     /// ```
     /// /// Returns false if the caller should free disk space and try again.
@@ -158,7 +170,11 @@ impl Error {
     /// }
     /// ```
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Io(error) if error.is_resource_exhausted()) && !mutant!(NoSpaceNeverRecovers)
+        match self {
+            Error::Io(error) => error.is_resource_exhausted() && !mutant!(NoSpaceNeverRecovers),
+            Error::Conflict { .. } => true,
+            _ => false,
+        }
     }
 }
 

@@ -50,7 +50,9 @@ mod verify;
 mod version;
 
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
-pub use db::{Db, LevelInfo, PinnedValue, TableInfo, destroy};
+pub use db::{
+    Db, LevelInfo, PinnedValue, TableInfo, Unchanged, UnchangedKey, UnchangedRange, destroy,
+};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
 pub use iterator::{DbIterator, Iter};
@@ -64,6 +66,7 @@ pub use terrace_format::batch::{BatchOp, WriteBatch};
 pub use terrace_format::comparator::{Bytewise, Comparator, bytewise};
 pub use terrace_format::compress::Codec;
 pub use terrace_format::filter::{BloomFilterPolicy, FilterPolicy};
+pub use terrace_format::key::SequenceNumber;
 
 /// Interface to the operating system: files, clocks, threads and randomness.
 ///

@@ -166,6 +166,8 @@ pub(super) struct ReadState {
     /// Newest first.
     pub(super) immutable_memtables: Vec<Arc<Memtable>>,
     pub(super) version: Arc<Version>,
+    /// Sequence number up to which all writes are in tables. Tables may hold no later one.
+    pub(super) flushed_sequence: SequenceNumber,
 }
 
 /// State behind the lock `DbInner::state`.
@@ -294,6 +296,7 @@ impl ReadState {
             memtable: Arc::clone(&state.memtable),
             immutable_memtables: newest_first.map(|immutable| Arc::clone(&immutable.memtable)).collect(),
             version: Arc::clone(&state.version_set.version),
+            flushed_sequence: state.version_set.last_sequence,
         }
     }
 }

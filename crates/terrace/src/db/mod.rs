@@ -28,6 +28,7 @@ pub(crate) use components::directory::{list_db_files, lock_directory, lock_direc
 pub use components::level_info::{LevelInfo, TableInfo};
 pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
+pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;
 use std::path::Path;

@@ -3,6 +3,7 @@
 //! ```text
 //!   bad_input              errors for bad directories, files, disks and arguments; no data is lost
 //!   codecs                 builds without a codec report it and lose nothing
+//!   conditional_writes     a conditional write notices every other write
 //!   delete_range           removal of a key range, whole tables at once
 //!   hostile_directories    links, special files and holes; nothing outside of a directory changes
 //!   leftover_files         failures leave no unneeded files and no waiting threads
@@ -29,6 +30,7 @@
 
 mod bad_input;
 mod codecs;
+mod conditional_writes;
 mod delete_range;
 mod files;
 mod hidden_versions;

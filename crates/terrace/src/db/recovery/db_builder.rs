@@ -53,7 +53,9 @@ impl DbOpener<'_> {
         let version = Arc::clone(&version_set.version);
         // A comparator of the caller may be slow, and one thread inserts for a group.
         let write_queue = WriteQueue::new(options.mapped_logs == MappedLogs::Never && memtable.is_bytewise());
-        let read_state = ReadState { memtable: Arc::clone(&memtable), immutable_memtables, version };
+        let flushed_sequence = version_set.last_sequence;
+        let read_state =
+            ReadState { memtable: Arc::clone(&memtable), immutable_memtables, version, flushed_sequence };
         Arc::new_cyclic(|inner| DbInner {
             weak_self: inner.clone(),
             owner_process: ProcessToken::current(),
