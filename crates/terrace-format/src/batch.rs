@@ -294,6 +294,44 @@ impl WriteBatch {
         self.as_batch_ref().iter()
     }
 
+    /// Returns an iterator over the operations from `offset` on, in bytes of the stored form.
+    ///
+    /// `offset` is an earlier [`WriteBatch::approximate_size`], or [`BATCH_HEADER_SIZE`].
+    ///
+    /// ```
+    /// use terrace_format::batch::{BatchOp, WriteBatch};
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.delete(b"CH/Berne");
+    /// let second = batch.approximate_size();
+    /// batch.put(b"CH/Bern", b"46.95,7.45");
+    /// let expected = BatchOp::Put { key: b"CH/Bern", value: b"46.95,7.45" };
+    /// assert_eq!(batch.iter_from(second).next(), Some(expected));
+    /// ```
+    pub fn iter_from(&self, offset: usize) -> BatchOps<'_> {
+        BatchOps { decoder: SliceDecoder::new(self.rep.get(offset..).unwrap_or_default()) }
+    }
+
+    /// Removes all operations from `offset` on. Keeps the first `count` operations.
+    ///
+    /// `offset` and `count` are an earlier [`WriteBatch::approximate_size`] and [`WriteBatch::len`].
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(b"CH/Bern", b"46.95,7.45");
+    /// let earlier = batch.clone();
+    /// batch.put(b"CH/Chur", b"46.85,9.53");
+    /// batch.truncate(earlier.approximate_size(), earlier.len());
+    /// assert_eq!(batch, earlier);
+    /// ```
+    pub fn truncate(&mut self, offset: usize, count: usize) {
+        self.rep.truncate(offset.max(BATCH_HEADER_SIZE));
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.rep[COUNT_OFFSET..BATCH_HEADER_SIZE].copy_from_slice(&count.to_le_bytes());
+    }
+
     /// Returns the sequence number of the first operation. It is 0 until the database assigns one.
     ///
     /// ```
@@ -477,6 +515,13 @@ impl<'a> BatchRef<'a> {
 #[derive(Clone, Debug)]
 pub struct BatchOps<'a> {
     decoder: SliceDecoder<'a>,
+}
+
+impl BatchOps<'_> {
+    /// Returns the size of the remaining operations, in bytes of the stored form.
+    pub fn remaining_bytes(&self) -> usize {
+        self.decoder.remaining().len()
+    }
 }
 
 impl<'a> Iterator for BatchOps<'a> {

@@ -66,6 +66,28 @@ pub enum Error {
         /// The changed key, or a key in a range that the caller read.
         key: Vec<u8>,
     },
+    /// Two or more transactions wait for each other's locks. This transaction has released its
+    /// locks, and the others continue. The caller tries again.
+    #[error("deadlock: another transaction waits for this one and holds '{}'", key.escape_ascii())]
+    Deadlock {
+        /// Key whose lock would close the cycle.
+        key: Vec<u8>,
+    },
+    /// Another transaction held the lock of a key for too long. This transaction has released its
+    /// locks. The caller tries again.
+    #[error("lock timeout: another transaction holds '{}'", key.escape_ascii())]
+    LockTimeout {
+        /// Key whose lock was not released.
+        key: Vec<u8>,
+    },
+    /// The reads and writes of a transaction take more memory than its limit.
+    #[error("transaction too large: {bytes} bytes of reads and writes, the limit is {limit}")]
+    TransactionTooLarge {
+        /// Bytes that the transaction would take.
+        bytes: usize,
+        /// Limit in bytes.
+        limit: usize,
+    },
 }
 
 /// Place and description of the damage in a file.
@@ -137,7 +159,8 @@ impl Error {
             Error::Io(error) if error.is_not_found() => ErrorKind::NotFound,
             Error::Io(_) => ErrorKind::Io,
             Error::BackgroundError(cause) => cause.kind(),
-            Error::Conflict { .. } => ErrorKind::Busy,
+            Error::Conflict { .. } | Error::Deadlock { .. } | Error::LockTimeout { .. } => ErrorKind::Busy,
+            Error::TransactionTooLarge { .. } => ErrorKind::InvalidArgument,
         }
     }
 
@@ -172,9 +195,13 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Io(error) => error.is_resource_exhausted() && !mutant!(NoSpaceNeverRecovers),
-            Error::Conflict { .. } => true,
-            _ => false,
+            _ => self.is_conflict(),
         }
+    }
+
+    /// Returns true if another writer or transaction interfered.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, Error::Conflict { .. } | Error::Deadlock { .. } | Error::LockTimeout { .. })
     }
 }
 

@@ -46,6 +46,7 @@ mod snapshot;
 mod stats;
 mod sync;
 pub mod table;
+mod txn;
 mod verify;
 mod version;
 
@@ -59,6 +60,9 @@ pub use iterator::{DbIterator, Iter};
 pub use options::{Options, ReadOptions, RepairOptions, WriteOptions};
 pub use repair::{RepairReport, repair};
 pub use snapshot::Snapshot;
+pub use txn::{
+    Isolation, Savepoint, Transaction, TransactionEntries, TransactionIterator, TransactionOptions,
+};
 pub use verify::{Problem, VerifyReport, verify, verify_with_progress};
 
 pub use terrace_env::{Env, MappedLogs};

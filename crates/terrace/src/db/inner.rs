@@ -57,8 +57,10 @@
 //! that closes the database holds `commit` until all jobs have ended. The only callbacks of the
 //! caller that run under a lock are comparators, filter policies and loggers.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use terrace_env::{FileLock, LockOwner, ProcessToken};
@@ -113,6 +115,8 @@ pub(super) struct DbInner {
     pub(super) block_cache: Arc<BlockCache>,
     pub(super) snapshots: Arc<SnapshotList>,
     pub(super) is_read_only: bool,
+    /// State of a higher layer.
+    pub(super) extension: OnceLock<Arc<dyn Any + Send + Sync>>,
 
     // Components and atomics with their own synchronisation.
     /// Memtables and version for readers. Replaced under `state`.
@@ -304,6 +308,13 @@ impl ReadState {
 impl DbInner {
     pub(super) fn file_path(&self, name: FileName) -> PathBuf {
         self.directory.join(name.to_string())
+    }
+
+    /// Returns the state of a higher layer, which `create` creates at the first call.
+    pub(super) fn extension<T: Any + Send + Sync>(&self, create: impl FnOnce() -> T) -> Arc<T> {
+        let extension = Arc::clone(self.extension.get_or_init(|| Arc::new(create())));
+        // Only one module uses the slot, so the type is always the same.
+        extension.downcast().expect("the slot has one type")
     }
 
     /// Returns a file number that no other file has or had.

@@ -1,5 +1,6 @@
 //! Conditional writes.
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace::{
@@ -70,14 +71,20 @@ fn write_of_a_key_or_range_is_found_wherever_it_is() {
                 let found = conflict(&db, &keys(&since, &[b"same".into(), key.as_bytes().into()]));
                 assert_eq!(found.as_deref(), Some(key), "{before}, {after}");
                 let end = format!("{key}\0");
-                let only = UnchangedRange { begin: key.as_bytes(), end: Some(end.as_bytes()) };
-                assert_eq!(conflict(&db, &range(&since, &[only])).as_deref(), Some(key), "{before}, {after}");
+                for only in [
+                    (key.as_bytes()..end.as_bytes()).into(),
+                    (key.as_bytes()..=key.as_bytes()).into(),
+                    (Bound::Excluded(&key.as_bytes()[..key.len() - 1]), Bound::Excluded(end.as_bytes())).into(),
+                ] {
+                    let found = conflict(&db, &range(&since, &[only]));
+                    assert_eq!(found.as_deref(), Some(key), "{before}, {after}");
+                }
             }
             let untouched = [
-                UnchangedRange { begin: b"", end: Some(b"created") },
-                UnchangedRange { begin: b"e", end: Some(b"overwritten") },
-                UnchangedRange { begin: b"overwrittenx", end: Some(b"target") },
-                UnchangedRange { begin: b"u", end: None },
+                (..b"created".as_slice()).into(),
+                (Bound::Excluded(b"deleted".as_slice()), Bound::Excluded(b"overwritten".as_slice())).into(),
+                (b"overwrittenx".as_slice()..=b"same").into(),
+                (b"u".as_slice()..).into(),
             ];
             let condition =
                 Unchanged { since: &since, keys: &[b"same".into(), b"missing".into()], ranges: &untouched };
@@ -156,7 +163,7 @@ fn check_increments(mapped_logs: MappedLogs, extra: usize, with_range: bool, rou
                         batch.put(&name, (value + 1).to_le_bytes());
                         batch.put(format!("filler {thread} {round}"), [0; 100]);
                         let end = format!("{name}\0");
-                        let ranges = [UnchangedRange { begin: name.as_bytes(), end: Some(end.as_bytes()) }];
+                        let ranges = [(name.as_bytes()..end.as_bytes()).into()];
                         let mut keys: Vec<UnchangedKey<'_>> =
                             unwritten.iter().map(|key| key.as_bytes().into()).collect();
                         keys.extend((!with_range).then(|| UnchangedKey::from(name.as_bytes())));

@@ -22,6 +22,7 @@
 //!   space_reclaim          background compactions reclaim the space of deleted entries
 //!   subcompactions         compactions on several threads
 //!   threads                concurrent readers and writers see consistent states
+//!   transactions           transactions are isolated and agree with an ordered map
 //!   write_stalls           write stalls are counted and logged
 //!   wrong_tables           exchanged, lengthened and cut table files give no wrong answer
 //! ```
@@ -52,5 +53,6 @@ mod repair;
 mod space_reclaim;
 mod subcompactions;
 mod threads;
+mod transactions;
 mod write_stalls;
 mod wrong_tables;

@@ -5,6 +5,8 @@
 //!   other writers:                  ... each notes its keys, under `commit` ...
 //! ```
 
+use std::ops::Bound;
+
 use terrace_format::comparator::Comparator;
 
 use crate::sync::Arc;
@@ -14,15 +16,14 @@ pub(crate) struct WatchedKeys {
     comparator: Arc<dyn Comparator>,
     /// In the order of the comparator.
     keys: Vec<Vec<u8>>,
-    /// Begin, included, and end, excluded.
-    ranges: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    ranges: Vec<(Bound<Vec<u8>>, Bound<Vec<u8>>)>,
 }
 
 impl WatchedKeys {
     pub(crate) fn new(
         comparator: &Arc<dyn Comparator>,
         mut keys: Vec<Vec<u8>>,
-        ranges: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+        ranges: Vec<(Bound<Vec<u8>>, Bound<Vec<u8>>)>,
     ) -> WatchedKeys {
         keys.sort_unstable_by(|a, b| comparator.compare(a, b));
         WatchedKeys { comparator: Arc::clone(comparator), keys, ranges }
@@ -31,9 +32,27 @@ impl WatchedKeys {
     fn contains(&self, key: &[u8]) -> bool {
         self.keys.binary_search_by(|watched| self.comparator.compare(watched, key)).is_ok()
             || self.ranges.iter().any(|(begin, end)| {
-                self.comparator.compare(begin, key).is_le()
-                    && end.as_ref().is_none_or(|end| self.comparator.compare(key, end).is_lt())
+                is_after_begin(&*self.comparator, key, begin.as_ref().map(Vec::as_slice))
+                    && is_before_end(&*self.comparator, key, end.as_ref().map(Vec::as_slice))
             })
+    }
+}
+
+/// Returns true if `key` is not below the range that starts with `begin`.
+pub(crate) fn is_after_begin(comparator: &dyn Comparator, key: &[u8], begin: Bound<&[u8]>) -> bool {
+    match begin {
+        Bound::Unbounded => true,
+        Bound::Included(begin) => comparator.compare(key, begin).is_ge(),
+        Bound::Excluded(begin) => comparator.compare(key, begin).is_gt(),
+    }
+}
+
+/// Returns true if `key` is not above the range that ends with `end`.
+pub(crate) fn is_before_end(comparator: &dyn Comparator, key: &[u8], end: Bound<&[u8]>) -> bool {
+    match end {
+        Bound::Unbounded => true,
+        Bound::Included(end) => comparator.compare(key, end).is_le(),
+        Bound::Excluded(end) => comparator.compare(key, end).is_lt(),
     }
 }
 
@@ -85,9 +104,9 @@ mod tests {
 
     use super::*;
 
-    fn watched(keys: &[&str], ranges: &[(&str, Option<&str>)]) -> Arc<WatchedKeys> {
+    fn watched(keys: &[&str], ranges: &[(Bound<&str>, Bound<&str>)]) -> Arc<WatchedKeys> {
         let bytes = |text: &str| text.as_bytes().to_vec();
-        let ranges = ranges.iter().map(|(begin, end)| (bytes(begin), end.map(bytes)));
+        let ranges = ranges.iter().map(|(begin, end)| (begin.map(bytes), end.map(bytes)));
         let keys = keys.iter().map(|key| bytes(key)).collect();
         Arc::new(WatchedKeys::new(&bytewise(), keys, ranges.collect()))
     }
@@ -96,10 +115,11 @@ mod tests {
     fn watch_reports_the_first_written_key() {
         let mut list = WatchList::default();
         let keys = list.add(watched(&["d", "b"], &[]));
-        let range = list.add(watched(&[], &[("e", Some("g")), ("x", None)]));
-        let other = list.add(watched(&["a"], &[("h", Some("i"))]));
+        let to_g = (Bound::Included("e"), Bound::Excluded("g"));
+        let range = list.add(watched(&[], &[to_g, (Bound::Excluded("x"), Bound::Unbounded)]));
+        let other = list.add(watched(&["a"], &[(Bound::Excluded("g"), Bound::Excluded("i"))]));
         list.note_written([b"c".as_slice(), b"g", b"d"].into_iter());
-        list.note_written([b"b".as_slice(), b"i", b"zz"].into_iter());
+        list.note_written([b"b".as_slice(), b"i", b"x", b"zz"].into_iter());
         assert_eq!(list.remove(keys), Some(b"d".to_vec()));
         assert_eq!(list.remove(range), Some(b"zz".to_vec()));
         assert_eq!(list.remove(other), None);

@@ -1,6 +1,7 @@
 //! Construction of the shared state of a database from its recovered parts.
 
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use terrace_env::{FileLock, MappedLogs, ProcessToken};
@@ -80,6 +81,7 @@ impl DbOpener<'_> {
             memory_budget,
             write_controller: WriteController::default(),
             is_read_only: wal_writer.is_none(),
+            extension: OnceLock::new(),
             read_state: ReadStateCell::new(read_state, visible),
             next_file_number,
             background_error: BackgroundError::new(),

@@ -96,7 +96,8 @@ impl PendingWrite<(), ()> {
 }
 
 impl DbInner {
-    pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+    /// Writes `batch`. Returns the sequence number of its last operation.
+    pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SequenceNumber> {
         self.check_batch(batch)?;
         if batch.is_empty() {
             return self.write_empty_batch(options);
@@ -124,15 +125,15 @@ impl DbInner {
             encode: |first, record: &mut Vec<u8>| batch::encode_single_op(record, first, key, value),
             operations: std::iter::once((key, value)),
         };
-        self.commit(write, options)
+        self.commit(write, options)?;
+        Ok(())
     }
 
     /// Executes a write without operations. It adds no record, because some readers of the format
-    /// refuse a log with an empty batch.
-    pub(super) fn write_empty_batch(&self, options: &WriteOptions) -> Result<()> {
+    /// refuse a log with an empty batch. Returns the last sequence number.
+    pub(super) fn write_empty_batch(&self, options: &WriteOptions) -> Result<SequenceNumber> {
         self.check_owner_process()?;
-        self.finish_empty_batch(self.commit.lock(), options)?;
-        Ok(())
+        self.finish_empty_batch(self.commit.lock(), options)
     }
 
     /// Executes a write without operations, for a caller that has locked `commit`. Returns the last
@@ -167,7 +168,7 @@ impl DbInner {
             impl Iterator<Item = Operation<'a>> + Clone,
         >,
         options: &WriteOptions,
-    ) -> Result<()> {
+    ) -> Result<SequenceNumber> {
         self.check_owner_process()?;
         self.delay_write(write.bytes);
         if self.should_queue() {
@@ -230,21 +231,21 @@ impl DbInner {
         Ok((sequences, number))
     }
 
-    /// Executes step 5 for the write number `write`.
+    /// Executes step 5 for the write number `write`. Returns its last sequence number.
     #[inline]
     fn finish_write(
         &self,
         sequences: &RangeInclusive<SequenceNumber>,
         write: u64,
         options: &WriteOptions,
-    ) -> Result<()> {
-        if !options.sync {
-            return Ok(());
+    ) -> Result<SequenceNumber> {
+        if options.sync
+            && let Err(error) = self.sync_wal_to(write)
+            && self.retract(sequences)
+        {
+            return Err(error);
         }
-        match self.sync_wal_to(write) {
-            Err(error) if self.retract(sequences) => Err(error),
-            _ => Ok(()),
-        }
+        Ok(*sequences.end())
     }
 
     /// Ensures that the record and the memtable have memory for a write of `bytes` bytes. A write

@@ -18,13 +18,15 @@
 //! drops a tombstone that is newer than it, and no compaction ever drops the newest version of a key.
 //! `delete_range` drops tables only while no snapshot exists.
 
+use std::ops::{Bound, RangeBounds};
+
 use terrace_format::batch::WriteBatch;
 use terrace_format::key::{self, MAX_SEQUENCE_NUMBER, SequenceNumber, with_seek_key};
 use terrace_sync::mutant;
 
 use super::{PendingWrite, WalWriter};
 use crate::db::Db;
-use crate::db::components::watched_keys::WatchedKeys;
+use crate::db::components::watched_keys::{WatchedKeys, is_after_begin, is_before_end};
 use crate::db::inner::{DbInner, ReadState};
 use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
@@ -47,10 +49,10 @@ const MAX_KEYS_UNDER_LOCK: usize = 32;
 /// # let env = terrace::Env::in_memory();
 /// # let options = terrace::Options::default().create_if_missing(true).env(env);
 /// # let db = terrace::Db::open("cities", &options)?;
-/// use terrace::{Unchanged, UnchangedRange};
+/// use terrace::Unchanged;
 ///
 /// let snapshot = db.snapshot();
-/// let swiss = UnchangedRange { begin: b"CH/", end: Some(b"CH0") };
+/// let swiss = (b"CH/".as_slice()..b"CH0").into();
 /// let condition = Unchanged { since: &snapshot, keys: &[b"AT/Wien".into()], ranges: &[swiss] };
 /// # let mut batch = terrace::WriteBatch::new();
 /// # batch.put("a", "");
@@ -90,12 +92,25 @@ impl<'a, const N: usize> From<&'a [u8; N]> for UnchangedKey<'a> {
 }
 
 /// Range of keys of [`Unchanged`]. It covers keys that do not exist, too.
+///
+/// ```
+/// use terrace::UnchangedRange;
+///
+/// let swiss = UnchangedRange::from(b"CH/".as_slice()..b"CH0");
+/// let all = UnchangedRange::from(..);
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct UnchangedRange<'a> {
-    /// Smallest key.
-    pub begin: &'a [u8],
-    /// End, excluded. None means no end.
-    pub end: Option<&'a [u8]>,
+    /// First key.
+    pub begin: Bound<&'a [u8]>,
+    /// Last key.
+    pub end: Bound<&'a [u8]>,
+}
+
+impl<'a, R: RangeBounds<&'a [u8]>> From<R> for UnchangedRange<'a> {
+    fn from(range: R) -> UnchangedRange<'a> {
+        UnchangedRange { begin: range.start_bound().cloned(), end: range.end_bound().cloned() }
+    }
 }
 
 impl UnchangedKey<'_> {
@@ -106,9 +121,16 @@ impl UnchangedKey<'_> {
 }
 
 impl UnchangedRange<'_> {
-    /// Returns the range with both ends included.
+    /// Returns a range that contains this one, with both ends included.
     fn key_range(&self) -> KeyRange<'_> {
-        KeyRange { begin: Some(self.begin), end: self.end }
+        KeyRange { begin: bound_key(self.begin), end: bound_key(self.end) }
+    }
+}
+
+fn bound_key(bound: Bound<&[u8]>) -> Option<&[u8]> {
+    match bound {
+        Bound::Included(key) | Bound::Excluded(key) => Some(key),
+        Bound::Unbounded => None,
     }
 }
 
@@ -165,8 +187,7 @@ impl DbInner {
             return self.finish_empty_batch(commit, options);
         }
         let (sequences, number) = self.append_and_insert(commit, PendingWrite::from_batch(batch))?;
-        self.finish_write(&sequences, number, options)?;
-        Ok(*sequences.end())
+        self.finish_write(&sequences, number, options)
     }
 
     /// Returns true if the memtables hold all writes after `checked`, and the check is short.
@@ -185,7 +206,10 @@ impl DbInner {
         drop(commit);
         // The copies of a large set would delay other writers.
         let keys = condition.keys.iter().map(|key| key.key.to_vec()).collect();
-        let ranges = condition.ranges.iter().map(|range| (range.begin.to_vec(), range.end.map(<[u8]>::to_vec)));
+        let ranges = condition
+            .ranges
+            .iter()
+            .map(|range| (range.begin.map(<[u8]>::to_vec), range.end.map(<[u8]>::to_vec)));
         let watched = WatchedKeys::new(self.comparator.user_comparator(), keys, ranges.collect());
         commit = self.commit.lock();
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
@@ -267,17 +291,18 @@ impl DbInner {
             BlockReadOptions::from_read_options(&DEFAULT_READ_OPTIONS),
         );
         for mut entries in memtables.chain(newer_tables) {
-            with_seek_key(range.begin, MAX_SEQUENCE_NUMBER, |target| entries.seek(target));
+            match bound_key(range.begin) {
+                None => entries.seek_to_first(),
+                Some(begin) => with_seek_key(begin, MAX_SEQUENCE_NUMBER, |target| entries.seek(target)),
+            }
             while entries.valid() {
                 let user_key = key::user_key(entries.key());
-                let is_inside = range
-                    .end
-                    .is_none_or(|end| self.comparator.user_comparator().compare(user_key, end).is_lt());
-                if !is_inside {
+                let order = self.comparator.user_comparator();
+                if !is_before_end(&**order, user_key, range.end) {
                     break;
                 }
                 let sequence = key::trailer(entries.key()) >> 8;
-                if sequence <= visible {
+                if sequence <= visible && is_after_begin(&**order, user_key, range.begin) {
                     check_sequence(Some(sequence), since, user_key)?;
                 }
                 entries.next();
