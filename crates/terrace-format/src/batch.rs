@@ -66,6 +66,20 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
+    /// Creates an empty batch with memory for `bytes` bytes of operations, as
+    /// [`WriteBatch::approximate_size`] counts them.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// assert_eq!(WriteBatch::with_capacity(1 << 10), WriteBatch::new());
+    /// ```
+    pub fn with_capacity(bytes: usize) -> WriteBatch {
+        let mut rep = Vec::with_capacity(bytes.max(BATCH_HEADER_SIZE));
+        rep.resize(BATCH_HEADER_SIZE, 0);
+        WriteBatch { rep, oversized: false, out_of_memory: false }
+    }
+
     /// Creates a batch from its stored form and checks every byte.
     ///
     /// ```

@@ -445,7 +445,7 @@ impl Transaction {
         }
         let is_tracked = self.options.isolation == Isolation::Serializable;
         let recorder = is_tracked.then(|| RangeRecorder {
-            ranges: Arc::clone(self.reads.ranges()),
+            ranges: Arc::clone(self.reads.ranges_mut()),
             current: None,
             limit: self.options.memory,
         });
@@ -542,8 +542,8 @@ impl Transaction {
             let is_new = |key: &&[u8]| !self.reads.contains_key(key);
             keys.extend(batch.iter().map(key_of).filter(is_new).map(UnchangedKey::from));
         }
-        let ranges = self.reads.ranges().lock();
-        let ranges = ranges.as_unchanged();
+        let ranges = self.reads.ranges().map(|ranges| ranges.lock());
+        let ranges = ranges.as_ref().map(|ranges| ranges.as_unchanged()).unwrap_or_default();
         let condition = Unchanged { since: snapshot, keys: &keys, ranges: &ranges };
         self.db.write_if_with(batch, &condition, &options)
     }

@@ -18,7 +18,8 @@ const ENTRY_OVERHEAD: usize = 64;
 pub(super) struct ReadSet {
     /// Sequence number at which each key was read. 0 means the snapshot of the transaction.
     keys: BTreeMap<Vec<u8>, SequenceNumber>,
-    ranges: Arc<Mutex<ReadRanges>>,
+    /// None before the first iterator.
+    ranges: Option<Arc<Mutex<ReadRanges>>>,
     bytes: usize,
     /// True if a key was read after the snapshot.
     has_later_reads: bool,
@@ -52,7 +53,7 @@ impl ReadSet {
 
     /// Returns the approximate size in memory, in bytes.
     pub(super) fn memory_usage(&self) -> usize {
-        self.bytes + self.ranges.lock().bytes
+        self.bytes + self.ranges.as_ref().map_or(0, |ranges| ranges.lock().bytes)
     }
 
     /// Returns true if a key was read after the snapshot, so that even a transaction without writes
@@ -71,8 +72,13 @@ impl ReadSet {
     }
 
     /// Returns the ranges, for an iterator that extends them.
-    pub(super) fn ranges(&self) -> &Arc<Mutex<ReadRanges>> {
-        &self.ranges
+    pub(super) fn ranges_mut(&mut self) -> &Arc<Mutex<ReadRanges>> {
+        self.ranges.get_or_insert_default()
+    }
+
+    /// Returns the ranges, if there was an iterator.
+    pub(super) fn ranges(&self) -> Option<&Mutex<ReadRanges>> {
+        self.ranges.as_deref()
     }
 }
 

@@ -12,6 +12,9 @@ use crate::sync::Arc;
 /// Number of operations that a search reads one by one. Beyond it, an index is faster.
 const MAX_UNINDEXED: usize = 8;
 
+/// Initial capacity of the batch in bytes, for a few small operations.
+const INITIAL_BATCH_BYTES: usize = 256;
+
 /// Operations of a transaction.
 #[derive(Clone)]
 pub(super) struct WriteSet {
@@ -60,7 +63,8 @@ impl Eq for OrderedKey {}
 
 impl WriteSet {
     pub(super) fn new(comparator: &Arc<dyn Comparator>) -> WriteSet {
-        WriteSet { comparator: Arc::clone(comparator), batch: WriteBatch::new(), index: None }
+        let batch = WriteBatch::with_capacity(INITIAL_BATCH_BYTES);
+        WriteSet { comparator: Arc::clone(comparator), batch, index: None }
     }
 
     /// Returns all operations in their order.

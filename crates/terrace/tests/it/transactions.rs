@@ -228,7 +228,7 @@ fn closed_database_refuses_the_commit() {
     let mut transaction = db.begin(&serializable());
     transaction.get("a").unwrap();
     transaction.put("a", "1").unwrap();
-    db.close().unwrap();
+    db.shutdown().unwrap();
     assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::NotSupported);
 }
 
