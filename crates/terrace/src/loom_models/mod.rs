@@ -32,6 +32,7 @@ mod snapshot;
 mod sticky_sync;
 mod table_cache;
 mod task_group;
+mod transactions;
 mod wal_sync;
 mod whole_database;
 
@@ -191,4 +192,21 @@ pub static MODELS: &[Model] = &[
     Model::bounded(4, "closing", "a database closes beside flushes and compactions", whole_database::closing),
     Model::bounded(2, "writing", "a sync write beside a flush is durable on return", whole_database::writing),
     Model::bounded(1, "reading", "a reader beside a compaction finds every key", whole_database::reading),
+    Model::bounded(
+        2,
+        "conditional_write",
+        "no conditional write overwrites a change that its condition excludes",
+        transactions::two_increments,
+    ),
+    Model::bounded(
+        2,
+        "watched_range",
+        "a conditional write that watches a range notices a write to it",
+        transactions::watched_range,
+    ),
+    Model::exhaustive(
+        "opposite_lock_orders",
+        "of two transactions that wait for each other, one is refused",
+        transactions::opposite_lock_orders,
+    ),
 ];

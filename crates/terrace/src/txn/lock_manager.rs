@@ -20,11 +20,11 @@ use crate::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 const SHARDS: usize = if cfg!(feature = "loom") { 1 } else { 64 };
 
 /// Number of a transaction, unique in its database handle.
-pub(super) type TransactionId = u64;
+pub(crate) type TransactionId = u64;
 
 /// Kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum LockMode {
+pub(crate) enum LockMode {
     /// Several transactions may hold it.
     Shared,
     /// Excludes all other transactions.
@@ -32,7 +32,7 @@ pub(super) enum LockMode {
 }
 
 /// Locks of one database.
-pub(super) struct LockManager {
+pub(crate) struct LockManager {
     /// Process of the database. In a forked child, a lock may belong to a thread that the child
     /// does not have.
     process: ProcessToken,
@@ -98,7 +98,7 @@ impl KeyLock {
 }
 
 impl LockManager {
-    pub(super) fn new() -> LockManager {
+    pub(crate) fn new() -> LockManager {
         LockManager {
             process: ProcessToken::current(),
             hasher: RandomState::new(),
@@ -108,7 +108,7 @@ impl LockManager {
         }
     }
 
-    pub(super) fn new_transaction(&self) -> TransactionId {
+    pub(crate) fn new_transaction(&self) -> TransactionId {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -118,7 +118,7 @@ impl LockManager {
 
     /// Locks `key` for `transaction`, or extends its lock. Waits at most for `timeout`. Returns true
     /// if the transaction did not hold the lock before.
-    pub(super) fn lock(
+    pub(crate) fn lock(
         &self,
         transaction: TransactionId,
         key: &[u8],
@@ -165,7 +165,7 @@ impl LockManager {
     }
 
     /// Releases the locks of `transaction` on `keys`.
-    pub(super) fn unlock_all<'a>(&self, transaction: TransactionId, keys: impl Iterator<Item = &'a [u8]>) {
+    pub(crate) fn unlock_all<'a>(&self, transaction: TransactionId, keys: impl Iterator<Item = &'a [u8]>) {
         if !self.process.is_current() {
             return;
         }

@@ -9,7 +9,7 @@
 //!
 //! All isolation rests on [`Db::write_if`]. Locks only make conflicts rare.
 
-mod lock_manager;
+pub(crate) mod lock_manager;
 mod read_set;
 mod txn_iter;
 mod wait_for_graph;
