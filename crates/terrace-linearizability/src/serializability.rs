@@ -26,11 +26,12 @@ pub enum Read {
 /// Committed transaction.
 #[derive(Debug, Clone)]
 pub struct Transaction {
-    /// Sequence number of the last operation, or of the state that a transaction without writes saw.
+    /// Sequence number of the last operation, or of the state that a transaction without writes
+    /// saw.
     pub position: u64,
     /// All reads.
     pub reads: Vec<Read>,
-    /// Last write of each key. None is a delete.
+    /// Last write of each key. None is a tombstone.
     pub writes: BTreeMap<Key, Option<Value>>,
 }
 
@@ -112,7 +113,9 @@ pub fn check(history: &History) -> (Vec<Violation>, State) {
     order.sort_by_key(|transaction| (transaction.position, transaction.writes.is_empty()));
     let written_at: HashMap<Value, u64> = order
         .iter()
-        .flat_map(|transaction| transaction.writes.values().flatten().map(|value| (*value, transaction.position)))
+        .flat_map(|transaction| {
+            transaction.writes.values().flatten().map(|value| (*value, transaction.position))
+        })
         .collect();
     let mut violations = Vec::new();
     let mut states = vec![(0, State::new())];
@@ -122,7 +125,12 @@ pub fn check(history: &History) -> (Vec<Violation>, State) {
             let expected = read_at(&state, read);
             if expected != *read {
                 let anomaly = classify(history, transaction, read, &written_at, &states);
-                violations.push(Violation { anomaly, transaction: transaction.clone(), read: read.clone(), expected });
+                violations.push(Violation {
+                    anomaly,
+                    transaction: transaction.clone(),
+                    read: read.clone(),
+                    expected,
+                });
             }
         }
         for (key, value) in &transaction.writes {
@@ -151,22 +159,30 @@ fn classify(
     if values(read).any(|value| history.intermediate_values.contains(&value)) {
         return Anomaly::IntermediateRead;
     }
-    if values(read).any(|value| written_at.get(&value).is_none_or(|position| *position > transaction.position)) {
+    if values(read)
+        .any(|value| written_at.get(&value).is_none_or(|position| *position > transaction.position))
+    {
         return Anomaly::FutureRead;
     }
-    let fits = |state: &State| transaction.reads.iter().all(|read| read_at(state, read) == *read);
+    let seen = states
+        .iter()
+        .rposition(|(_, state)| transaction.reads.iter().all(|read| read_at(state, read) == *read));
     // All reads saw one state. No other transaction may have written the same keys since.
-    let Some(seen) = states.iter().rposition(|(_, state)| fits(state)) else { return Anomaly::ReadSkew };
-    let overwritten = |key: &Key| {
-        states[seen..].windows(2).any(|pair| pair[0].1.get(key) != pair[1].1.get(key))
-    };
-    if transaction.writes.keys().any(overwritten) {
+    let Some(seen) = seen else { return Anomaly::ReadSkew };
+    let steps = states[seen..].windows(2);
+    let mut overwritten = steps.flat_map(|pair| changed_keys(&pair[0].1, &pair[1].1));
+    if overwritten.any(|key| transaction.writes.contains_key(&key)) {
         return Anomaly::LostUpdate;
     }
     match read {
         Read::Key(..) => Anomaly::WriteSkew,
         Read::Range(..) => Anomaly::PredicateWriteSkew,
     }
+}
+
+fn changed_keys(before: &State, after: &State) -> Vec<Key> {
+    let keys = before.keys().chain(after.keys());
+    keys.filter(|key| before.get(key) != after.get(key)).copied().collect()
 }
 
 #[cfg(test)]

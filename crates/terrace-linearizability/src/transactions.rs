@@ -260,7 +260,11 @@ impl Record {
         let options = ReadOptions::default().lower_bound([*range.start()]).upper_bound([range.end() + 1]);
         let mut cursor = transaction.raw_iter_with(&options)?;
         let mut entries = Vec::new();
-        if is_forward { cursor.seek_to_first() } else { cursor.seek_to_last() }
+        if is_forward {
+            cursor.seek_to_first()
+        } else {
+            cursor.seek_to_last()
+        }
         while cursor.valid() {
             entries.push((cursor.key()[0], decode(cursor.value())));
             if is_forward { cursor.next() } else { cursor.prev() }

@@ -51,9 +51,7 @@ mod verify;
 mod version;
 
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
-pub use db::{
-    Db, LevelInfo, PinnedValue, TableInfo, Unchanged, UnchangedKey, UnchangedRange, destroy,
-};
+pub use db::{Db, LevelInfo, PinnedValue, TableInfo, Unchanged, UnchangedKey, UnchangedRange, destroy};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
 pub use iterator::{DbIterator, Iter};

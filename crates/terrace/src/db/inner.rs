@@ -45,6 +45,9 @@
 //! - `WriteController::delayed_until`, `MemtableSizer::last_flush`: under none.
 //! - `SubcompactionQueue::state`, `TaskQueue::state`, `RecoveryFlushContext::results`,
 //!   `SortedChunkPool::free`: under none. `results` is held while unused tables are removed.
+//! - `LockManager::shards`: under none. `WaitForGraph::edges`: under a shard. The ranges of a
+//! `ReadSet`, which `ReadRange` and `RangeRecorder` name: before all other locks, because a commit
+//! holds them while it takes `commit`.
 //! - `adoption`: before all other locks. A forked child holds it while it opens the database again,
 //!   which takes the locks of the new database.
 //! - A thread that forks holds `adoption`, `commit` and `state` of each open database, and then
@@ -308,13 +311,6 @@ impl ReadState {
 impl DbInner {
     pub(super) fn file_path(&self, name: FileName) -> PathBuf {
         self.directory.join(name.to_string())
-    }
-
-    /// Returns the state of a higher layer, which `create` creates at the first call.
-    pub(super) fn extension<T: Any + Send + Sync>(&self, create: impl FnOnce() -> T) -> Arc<T> {
-        let extension = Arc::clone(self.extension.get_or_init(|| Arc::new(create())));
-        // Only one module uses the slot, so the type is always the same.
-        extension.downcast().expect("the slot has one type")
     }
 
     /// Returns a file number that no other file has or had.

@@ -12,6 +12,7 @@ mod background;
 mod close;
 pub(crate) mod components;
 mod delete_range;
+mod extension;
 mod fork;
 mod inner;
 mod install;
@@ -30,15 +31,12 @@ pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
 pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
-use std::any::Any;
 use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use terrace_env::{Clock, ProcessToken};
+use terrace_env::ProcessToken;
 use terrace_format::batch::WriteBatch;
-use terrace_format::comparator::Comparator;
-use terrace_format::key::SequenceNumber;
 
 use crate::error::Result;
 use crate::iterator::DbIterator;
@@ -249,25 +247,6 @@ impl Db {
     /// ```
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
         self.write_numbered(batch, options).map(drop)
-    }
-
-    /// Same as [`Db::write_with`]. Returns the sequence number of the last operation.
-    pub(crate) fn write_numbered(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SequenceNumber> {
-        self.writer()?.write(batch, options)
-    }
-
-    /// Returns the state of a higher layer, which `create` creates at the first call. One database
-    /// has one such state.
-    pub(crate) fn extension<T: Any + Send + Sync>(&self, create: impl FnOnce() -> T) -> Arc<T> {
-        self.handle().inner.extension(create)
-    }
-
-    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.handle().inner.options.env.clock)
-    }
-
-    pub(crate) fn comparator(&self) -> &Arc<dyn Comparator> {
-        self.handle().inner.comparator.user_comparator()
     }
 
     /// Returns the current value of `key`, or None if the key does not exist.

@@ -32,7 +32,7 @@ mod snapshot;
 mod sticky_sync;
 mod table_cache;
 mod task_group;
-mod transactions;
+mod transaction;
 mod wal_sync;
 mod whole_database;
 
@@ -196,17 +196,17 @@ pub static MODELS: &[Model] = &[
         2,
         "conditional_write",
         "no conditional write overwrites a change that its condition excludes",
-        transactions::two_increments,
+        transaction::two_increments,
     ),
     Model::bounded(
         2,
         "watched_range",
         "a conditional write that watches a range notices a write to it",
-        transactions::watched_range,
+        transaction::watched_range,
     ),
     Model::exhaustive(
         "opposite_lock_orders",
         "of two transactions that wait for each other, one is refused",
-        transactions::opposite_lock_orders,
+        transaction::opposite_lock_orders,
     ),
 ];

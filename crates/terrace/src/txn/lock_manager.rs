@@ -13,18 +13,15 @@ use std::time::Duration;
 
 use terrace_env::{Clock, ProcessToken};
 
-use super::wait_for_graph::WaitForGraph;
+use super::wait_for_graph::{TransactionId, WaitForGraph};
 use crate::error::{Error, Result};
 use crate::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 const SHARDS: usize = if cfg!(feature = "loom") { 1 } else { 64 };
 
-/// Number of a transaction, unique in its database handle.
-pub(crate) type TransactionId = u64;
-
 /// Kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LockMode {
+pub(crate) enum KeyLockMode {
     /// Several transactions may hold it.
     Shared,
     /// Excludes all other transactions.
@@ -46,25 +43,25 @@ pub(crate) struct LockManager {
 /// Lock of one key.
 #[derive(Default)]
 struct KeyLock {
-    holders: Vec<(TransactionId, LockMode)>,
+    holders: Vec<(TransactionId, KeyLockMode)>,
     /// Requests in the order in which they are granted.
-    waiters: VecDeque<(TransactionId, LockMode)>,
+    waiters: VecDeque<(TransactionId, KeyLockMode)>,
     changed: Arc<Condvar>,
 }
 
 impl KeyLock {
     /// Returns true if `transaction` may hold the lock beside the current holders.
-    fn fits_holders(&self, transaction: TransactionId, mode: LockMode) -> bool {
+    fn fits_holders(&self, transaction: TransactionId, mode: KeyLockMode) -> bool {
         self.holders.iter().all(|&(holder, held)| {
-            holder == transaction || (mode == LockMode::Shared && held == LockMode::Shared)
+            holder == transaction || (mode == KeyLockMode::Shared && held == KeyLockMode::Shared)
         })
     }
 
-    fn held_mode(&self, transaction: TransactionId) -> Option<LockMode> {
+    fn held_mode(&self, transaction: TransactionId) -> Option<KeyLockMode> {
         self.holders.iter().find(|(holder, _)| *holder == transaction).map(|(_, mode)| *mode)
     }
 
-    fn add_holder(&mut self, transaction: TransactionId, mode: LockMode) {
+    fn add_holder(&mut self, transaction: TransactionId, mode: KeyLockMode) {
         match self.holders.iter_mut().find(|(holder, _)| *holder == transaction) {
             Some((_, held)) => *held = mode,
             None => self.holders.push((transaction, mode)),
@@ -72,12 +69,12 @@ impl KeyLock {
     }
 
     /// Returns the transactions for which a request before position `position` of the queue waits.
-    fn blockers(&self, transaction: TransactionId, mode: LockMode, position: usize) -> Vec<TransactionId> {
+    fn blockers(&self, transaction: TransactionId, mode: KeyLockMode, position: usize) -> Vec<TransactionId> {
         let holders = self.holders.iter();
         let earlier = self.waiters.iter().take(position);
         holders
             .chain(earlier)
-            .filter(|(_, other)| mode == LockMode::Exclusive || *other == LockMode::Exclusive)
+            .filter(|(_, other)| mode == KeyLockMode::Exclusive || *other == KeyLockMode::Exclusive)
             .map(|(other, _)| *other)
             .filter(|other| *other != transaction)
             .collect()
@@ -116,13 +113,13 @@ impl LockManager {
         self.shards[self.hasher.hash_one(key) as usize % SHARDS].lock()
     }
 
-    /// Locks `key` for `transaction`, or extends its lock. Waits at most for `timeout`. Returns true
-    /// if the transaction did not hold the lock before.
+    /// Locks `key` for `transaction`, or extends its lock. Waits at most for `timeout`. Returns
+    /// true if the transaction did not hold the lock before.
     pub(crate) fn lock(
         &self,
         transaction: TransactionId,
         key: &[u8],
-        mode: LockMode,
+        mode: KeyLockMode,
         timeout: Duration,
         clock: &dyn Clock,
     ) -> Result<bool> {
@@ -140,7 +137,7 @@ impl LockManager {
             lock.add_holder(transaction, mode);
             return Ok(held.is_none());
         }
-        // A holder that extends its lock would wait for itself behind other requests.
+        // A holder that extends its lock would wait for itself after other requests.
         let position = if held.is_some() { 0 } else { lock.waiters.len() };
         if !self.graph.add(transaction, lock.blockers(transaction, mode, position)) {
             return Err(Error::Deadlock { key: key.to_vec() });

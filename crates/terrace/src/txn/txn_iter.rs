@@ -44,8 +44,8 @@ pub struct TransactionIterator {
     writes: Arc<WriteSet>,
     /// Own write at or beyond the current position, in the current direction.
     own: Option<OwnEntry>,
-    position: Position,
-    direction: Direction,
+    position: MergePosition,
+    direction: MergeDirection,
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
     /// None if the transaction does not check its reads.
@@ -55,19 +55,19 @@ pub struct TransactionIterator {
 
 struct OwnEntry {
     key: Vec<u8>,
-    /// None for a delete.
+    /// None for a tombstone.
     value: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Position {
+enum MergePosition {
     Invalid,
     AtBase,
     AtOwn,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum MergeDirection {
     Forward,
     Backward,
 }
@@ -96,8 +96,8 @@ impl TransactionIterator {
             base,
             writes,
             own: None,
-            position: Position::Invalid,
-            direction: Direction::Forward,
+            position: MergePosition::Invalid,
+            direction: MergeDirection::Forward,
             lower: bounds.lower.map_or(Bound::Unbounded, Bound::Included),
             upper: bounds.upper.map_or(Bound::Unbounded, Bound::Excluded),
             recorder,
@@ -107,26 +107,26 @@ impl TransactionIterator {
 
     /// Returns true if the iterator is at an entry.
     pub fn valid(&self) -> bool {
-        self.position != Position::Invalid
+        self.position != MergePosition::Invalid
     }
 
     /// Returns the current key, or an empty slice if the iterator is invalid.
     pub fn key(&self) -> &[u8] {
         match self.position {
-            Position::AtBase => self.base.key(),
-            Position::AtOwn => self.own.as_ref().map_or(&[], |own| &own.key),
-            Position::Invalid => &[],
+            MergePosition::AtBase => self.base.key(),
+            MergePosition::AtOwn => self.own.as_ref().map_or(&[], |own| &own.key),
+            MergePosition::Invalid => &[],
         }
     }
 
     /// Returns the current value, or an empty slice if the iterator is invalid.
     pub fn value(&self) -> &[u8] {
         match self.position {
-            Position::AtBase => self.base.value(),
-            Position::AtOwn => {
+            MergePosition::AtBase => self.base.value(),
+            MergePosition::AtOwn => {
                 self.own.as_ref().and_then(|own| own.value.as_deref()).unwrap_or_default()
             }
-            Position::Invalid => &[],
+            MergePosition::Invalid => &[],
         }
     }
 
@@ -143,7 +143,7 @@ impl TransactionIterator {
         }
         self.base.seek_to_first();
         self.own = self.first_own(self.lower.clone());
-        self.direction = Direction::Forward;
+        self.direction = MergeDirection::Forward;
         self.settle();
         self.begin_range(Some(self.lower.clone()), None);
     }
@@ -155,7 +155,7 @@ impl TransactionIterator {
         }
         self.base.seek_to_last();
         self.own = self.last_own(self.upper.clone());
-        self.direction = Direction::Backward;
+        self.direction = MergeDirection::Backward;
         self.settle();
         self.begin_range(None, Some(self.upper.clone()));
     }
@@ -171,10 +171,12 @@ impl TransactionIterator {
             _ => Bound::Included(target.to_vec()),
         };
         self.own = self.first_own(begin.clone());
-        self.direction = Direction::Forward;
+        self.direction = MergeDirection::Forward;
         self.settle();
         let is_read = self.recorder.as_ref().is_some_and(|recorder| {
-            recorder.current.is_some_and(|index| recorder.ranges.lock().contains(index, target, &*self.comparator))
+            recorder
+                .current
+                .is_some_and(|index| recorder.ranges.lock().contains(index, target, &*self.comparator))
         });
         if is_read { self.extend_range() } else { self.begin_range(Some(begin), None) }
     }
@@ -182,17 +184,17 @@ impl TransactionIterator {
     /// Moves to the next key. Does nothing if the iterator is invalid.
     pub fn next(&mut self) {
         match (self.position, self.direction) {
-            (Position::Invalid, _) => return,
-            (Position::AtBase, Direction::Forward) => self.base.next(),
-            (Position::AtOwn, Direction::Forward) => self.step_own(),
-            (_, Direction::Backward) => {
+            (MergePosition::Invalid, _) => return,
+            (MergePosition::AtBase, MergeDirection::Forward) => self.base.next(),
+            (MergePosition::AtOwn, MergeDirection::Forward) => self.step_own(),
+            (_, MergeDirection::Backward) => {
                 let key = self.key().to_vec();
                 self.base.seek(&key);
                 if self.base.valid() && self.comparator.compare(self.base.key(), &key).is_eq() {
                     self.base.next();
                 }
                 self.own = self.first_own(Bound::Excluded(key));
-                self.direction = Direction::Forward;
+                self.direction = MergeDirection::Forward;
             }
         }
         self.settle();
@@ -202,15 +204,19 @@ impl TransactionIterator {
     /// Moves to the key before. Does nothing if the iterator is invalid.
     pub fn prev(&mut self) {
         match (self.position, self.direction) {
-            (Position::Invalid, _) => return,
-            (Position::AtBase, Direction::Backward) => self.base.prev(),
-            (Position::AtOwn, Direction::Backward) => self.step_own(),
-            (_, Direction::Forward) => {
+            (MergePosition::Invalid, _) => return,
+            (MergePosition::AtBase, MergeDirection::Backward) => self.base.prev(),
+            (MergePosition::AtOwn, MergeDirection::Backward) => self.step_own(),
+            (_, MergeDirection::Forward) => {
                 let key = self.key().to_vec();
                 self.base.seek(&key);
-                if self.base.valid() { self.base.prev() } else { self.base.seek_to_last() }
+                if self.base.valid() {
+                    self.base.prev()
+                } else {
+                    self.base.seek_to_last()
+                }
                 self.own = self.last_own(Bound::Excluded(key));
-                self.direction = Direction::Backward;
+                self.direction = MergeDirection::Backward;
             }
         }
         self.settle();
@@ -223,28 +229,28 @@ impl TransactionIterator {
         loop {
             let order = match (&self.own, self.base.valid()) {
                 (None, false) => {
-                    self.position = Position::Invalid;
+                    self.position = MergePosition::Invalid;
                     return;
                 }
                 (None, true) => Ordering::Greater,
                 (Some(_), false) => Ordering::Less,
                 (Some(own), true) => match self.direction {
-                    Direction::Forward => self.comparator.compare(&own.key, self.base.key()),
-                    Direction::Backward => self.comparator.compare(self.base.key(), &own.key),
+                    MergeDirection::Forward => self.comparator.compare(&own.key, self.base.key()),
+                    MergeDirection::Backward => self.comparator.compare(self.base.key(), &own.key),
                 },
             };
             if order.is_gt() {
-                self.position = Position::AtBase;
+                self.position = MergePosition::AtBase;
                 return;
             }
             if order.is_eq() {
                 match self.direction {
-                    Direction::Forward => self.base.next(),
-                    Direction::Backward => self.base.prev(),
+                    MergeDirection::Forward => self.base.next(),
+                    MergeDirection::Backward => self.base.prev(),
                 }
             }
             if self.own.as_ref().is_some_and(|own| own.value.is_some()) {
-                self.position = Position::AtOwn;
+                self.position = MergePosition::AtOwn;
                 return;
             }
             self.step_own();
@@ -255,8 +261,8 @@ impl TransactionIterator {
     fn step_own(&mut self) {
         let Some(own) = self.own.take() else { return };
         self.own = match self.direction {
-            Direction::Forward => self.first_own(Bound::Excluded(own.key)),
-            Direction::Backward => self.last_own(Bound::Excluded(own.key)),
+            MergeDirection::Forward => self.first_own(Bound::Excluded(own.key)),
+            MergeDirection::Backward => self.last_own(Bound::Excluded(own.key)),
         };
     }
 
@@ -267,8 +273,7 @@ impl TransactionIterator {
     }
 
     fn last_own(&self, end: Bound<Vec<u8>>) -> Option<OwnEntry> {
-        let found =
-            self.writes.last(self.lower.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
+        let found = self.writes.last(self.lower.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
         found.map(OwnEntry::from)
     }
 
@@ -288,17 +293,17 @@ impl TransactionIterator {
         }
         if bytes > limit {
             self.error = Some(Error::TransactionTooLarge { bytes, limit });
-            self.position = Position::Invalid;
+            self.position = MergePosition::Invalid;
         }
     }
 
     /// Extends the current range to the current position.
     fn extend_range(&mut self) {
         let Some(RangeRecorder { ranges, current: Some(index), .. }) = &self.recorder else { return };
-        let is_forward = self.direction == Direction::Forward;
+        let is_forward = self.direction == MergeDirection::Forward;
         let position = match (self.position, is_forward) {
-            (Position::Invalid, true) => self.upper.as_ref().map(Vec::as_slice),
-            (Position::Invalid, false) => self.lower.as_ref().map(Vec::as_slice),
+            (MergePosition::Invalid, true) => self.upper.as_ref().map(Vec::as_slice),
+            (MergePosition::Invalid, false) => self.lower.as_ref().map(Vec::as_slice),
             _ => Bound::Included(self.key()),
         };
         ranges.lock().extend(*index, is_forward, position, &*self.comparator);
@@ -338,7 +343,11 @@ impl Iterator for TransactionEntries {
 
     fn next(&mut self) -> Option<Self::Item> {
         let iter = self.iter.as_mut()?;
-        if std::mem::replace(&mut self.is_started, true) { iter.next() } else { iter.seek_to_first() }
+        if std::mem::replace(&mut self.is_started, true) {
+            iter.next()
+        } else {
+            iter.seek_to_first()
+        }
         if iter.valid() {
             return Some(Ok((iter.key().to_vec(), iter.value().to_vec())));
         }

@@ -8,8 +8,10 @@ use std::collections::{HashMap, HashSet};
 
 use terrace_sync::mutant;
 
-use super::lock_manager::TransactionId;
 use crate::sync::Mutex;
+
+/// Number of a transaction, unique in its database handle.
+pub(crate) type TransactionId = u64;
 
 /// For each waiting transaction, the transactions for which it waits.
 #[derive(Default)]

@@ -24,7 +24,7 @@ pub(super) struct WriteSet {
     index: Option<BTreeMap<OrderedKey, usize>>,
 }
 
-/// Own operation of a key: the value of a put, or None for a delete.
+/// Own operation of a key: the value of a put, or None for a tombstone.
 pub(super) type OwnWrite<'a> = Option<&'a [u8]>;
 
 /// Number of bytes and operations of a write set at one moment.
@@ -138,14 +138,12 @@ impl WriteSet {
                 let offset = *index.get(&OrderedKey { comparator, bytes: key.to_vec() })?;
                 self.batch.iter_from(offset).next().map(value_of)
             }
-            None => {
-                let equal = |operation: &BatchOp<'_>| {
-                    let own = key_of(*operation);
-                    own == key || self.comparator.compare(own, key).is_eq()
-                };
-                self.batch.iter().filter(equal).last().map(value_of)
-            }
+            None => self.batch.iter().filter(|own| self.is_equal(key_of(*own), key)).last().map(value_of),
         }
+    }
+
+    fn is_equal(&self, a: &[u8], b: &[u8]) -> bool {
+        a == b || self.comparator.compare(a, b).is_eq()
     }
 
     /// Returns the first key within the bounds, and its last operation. The set has an index.
@@ -167,8 +165,10 @@ impl WriteSet {
         ) -> Option<(&'a OrderedKey, &'a usize)>,
     ) -> Option<(&'a [u8], OwnWrite<'a>)> {
         let index = self.index.as_ref()?;
-        if let (Bound::Included(first) | Bound::Excluded(first), Bound::Included(last) | Bound::Excluded(last)) =
-            (begin, end)
+        if let (
+            Bound::Included(first) | Bound::Excluded(first),
+            Bound::Included(last) | Bound::Excluded(last),
+        ) = (begin, end)
             && self.comparator.compare(first, last).is_ge()
         {
             // `BTreeMap::range` panics for a reversed range. No caller asks for a single key.

@@ -74,7 +74,8 @@ fn write_of_a_key_or_range_is_found_wherever_it_is() {
                 for only in [
                     (key.as_bytes()..end.as_bytes()).into(),
                     (key.as_bytes()..=key.as_bytes()).into(),
-                    (Bound::Excluded(&key.as_bytes()[..key.len() - 1]), Bound::Excluded(end.as_bytes())).into(),
+                    (Bound::Excluded(&key.as_bytes()[..key.len() - 1]), Bound::Excluded(end.as_bytes()))
+                        .into(),
                 ] {
                     let found = conflict(&db, &range(&since, &[only]));
                     assert_eq!(found.as_deref(), Some(key), "{before}, {after}");

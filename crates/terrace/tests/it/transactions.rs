@@ -164,7 +164,8 @@ fn savepoint_undoes_writes_and_keeps_reads() {
 fn memory_is_limited() {
     let db = open();
     let options = serializable().memory(10_000);
-    let too_large = |result: Result<()>| matches!(result, Err(Error::TransactionTooLarge { limit: 10_000, .. }));
+    let too_large =
+        |result: Result<()>| matches!(result, Err(Error::TransactionTooLarge { limit: 10_000, .. }));
     let mut transaction = db.begin(&options);
     transaction.put("kept", [0; 9_000]).unwrap();
     assert!(too_large(transaction.put("refused", [0; 2_000])));
@@ -263,8 +264,7 @@ fn deadlock_is_found_at_once() {
         let other = scope.spawn(|| lock_both("b", "a"));
         [lock_both("a", "b"), other.join().unwrap()]
     });
-    let deadlocks =
-        results.iter().filter(|result| matches!(result, Err(Error::Deadlock { .. }))).count();
+    let deadlocks = results.iter().filter(|result| matches!(result, Err(Error::Deadlock { .. }))).count();
     assert_eq!((deadlocks, results.iter().filter(|result| result.is_ok()).count()), (1, 1), "{results:?}");
     assert!(started.elapsed() < Duration::from_secs(30));
 }
@@ -301,8 +301,8 @@ fn shared_locks_exclude_only_writers() {
     second.commit().unwrap();
 }
 
-/// Locks do not stop plain writers, but the commit notices them, also in a transaction that reads at
-/// several moments and writes nothing.
+/// Locks do not stop plain writers, but the commit notices them, also in a transaction that reads
+/// at several moments and writes nothing.
 #[test]
 fn locked_reads_are_checked() {
     let db = open();
@@ -426,13 +426,17 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 fn check_iterator(transaction: &mut Transaction, map: &Map, bounds: [Option<u8>; 2], moves: &[Move]) {
     let [lower, upper] = bounds.map(|bound| bound.map(|key| vec![key]));
     let mut options = ReadOptions::default();
-    (options.lower_bound, options.upper_bound) = (lower.clone(), upper.clone());
+    options.lower_bound.clone_from(&lower);
+    options.upper_bound.clone_from(&upper);
     let mut cursor = transaction.raw_iter_with(&options).unwrap();
     let is_empty = lower.is_some() && upper.is_some() && lower >= upper;
     let within: Vec<_> = match is_empty {
         true => vec![],
         false => map
-            .range((lower.map_or(Bound::Unbounded, Bound::Included), upper.map_or(Bound::Unbounded, Bound::Excluded)))
+            .range((
+                lower.map_or(Bound::Unbounded, Bound::Included),
+                upper.map_or(Bound::Unbounded, Bound::Excluded),
+            ))
             .collect(),
     };
     let mut position = None;

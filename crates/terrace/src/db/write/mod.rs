@@ -21,12 +21,12 @@
 //! [`WriteQueue`]: super::components::write_queue::WriteQueue
 //! [`WriteContention`]: super::components::write_contention::WriteContention
 
+mod conditional_write;
 mod group;
 mod make_room;
-mod write_if;
 mod write_stall;
 
-pub use write_if::{Unchanged, UnchangedKey, UnchangedRange};
+pub use conditional_write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::ops::RangeInclusive;
 
@@ -79,7 +79,8 @@ impl PendingWrite<(), ()> {
     /// Returns the write of `batch`, which is not empty.
     fn from_batch<'a>(
         batch: &'a WriteBatch,
-    ) -> PendingWrite<impl FnOnce(SequenceNumber, &mut Vec<u8>), impl Iterator<Item = Operation<'a>> + Clone> {
+    ) -> PendingWrite<impl FnOnce(SequenceNumber, &mut Vec<u8>), impl Iterator<Item = Operation<'a>> + Clone>
+    {
         PendingWrite {
             count: batch.len() as u64,
             bytes: batch.as_bytes().len(),

@@ -10,7 +10,7 @@ use crate::db::{Db, Unchanged};
 use crate::error::Error;
 use crate::options::{Options, ReadOptions};
 use crate::sync::{Arc, AtomicU64, Ordering};
-use crate::txn::lock_manager::{LockManager, LockMode};
+use crate::txn::lock_manager::{KeyLockMode, LockManager};
 use terrace_format::batch::WriteBatch;
 
 fn increment(db: &Db) {
@@ -72,7 +72,7 @@ pub(super) fn opposite_lock_orders() {
         move || {
             let id = manager.new_transaction();
             let clock = ManualClock::default();
-            let lock = |key| manager.lock(id, key, LockMode::Exclusive, Duration::from_secs(1), &clock);
+            let lock = |key| manager.lock(id, key, KeyLockMode::Exclusive, Duration::from_secs(1), &clock);
             lock(first).unwrap();
             let has_both = match lock(second) {
                 Ok(_) => {

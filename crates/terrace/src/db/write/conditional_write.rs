@@ -11,12 +11,12 @@
 //! ```
 //!
 //! A write has its sequence number before its entries are in the memtable. So the check waits until
-//! all writes up to n2 are applied. This delays no other writer: a later write becomes visible after
-//! them anyway.
+//! all writes up to n2 are applied. This delays no other writer: a later write becomes visible
+//! after them anyway.
 //!
-//! The check is exact, whatever the age of the snapshot. The snapshot is registered, so no compaction
-//! drops a tombstone that is newer than it, and no compaction ever drops the newest version of a key.
-//! `delete_range` drops tables only while no snapshot exists.
+//! The check is exact, whatever the age of the snapshot. The snapshot is registered, so no
+//! compaction drops a tombstone that is newer than it, and no compaction ever drops the newest
+//! version of a key. `delete_range` drops tables only while no snapshot exists.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -43,7 +43,8 @@ const MAX_KEYS_UNDER_LOCK: usize = 32;
 
 /// Condition of [`Db::write_if`]: no other writer wrote these keys and ranges since a snapshot.
 ///
-/// A put, a delete and a [`Db::delete_range`] are writes of a key, even if the value stays the same.
+/// A put, a deletion and a [`Db::delete_range`] are writes of a key, even if the value stays the
+/// same.
 ///
 /// ```
 /// # let env = terrace::Env::in_memory();
@@ -251,7 +252,8 @@ impl DbInner {
         Ok(())
     }
 
-    /// Returns a conflict if a write up to `last`, in a memtable, does not fit the keys of `condition`.
+    /// Returns a conflict if a write up to `last`, in a memtable, does not fit the keys of
+    /// `condition`.
     fn check_memtables(&self, condition: &Unchanged<'_>, last: SequenceNumber) -> Result<()> {
         let read_state = self.read_state.current();
         for key in condition.keys {
@@ -270,7 +272,12 @@ impl DbInner {
     ) -> Result<Option<SequenceNumber>> {
         let mut found = None;
         with_seek_key(user_key, visible, |target| {
-            read_state.version.get(target, &self.table_cache, BlockReadOptions::from_read_options(&DEFAULT_READ_OPTIONS), &mut found)
+            read_state.version.get(
+                target,
+                &self.table_cache,
+                BlockReadOptions::from_read_options(&DEFAULT_READ_OPTIONS),
+                &mut found,
+            )
         })?;
         Ok(found.map(|entry| entry.trailer >> 8))
     }
@@ -327,7 +334,10 @@ fn newest_in_memtables(
     user_key: &[u8],
     visible: SequenceNumber,
 ) -> Option<SequenceNumber> {
-    read_state.non_empty_memtables().find_map(|memtable| memtable.get(user_key, visible)).map(|found| found.sequence)
+    read_state
+        .non_empty_memtables()
+        .find_map(|memtable| memtable.get(user_key, visible))
+        .map(|found| found.sequence)
 }
 
 fn check_sequence(newest: Option<SequenceNumber>, since: SequenceNumber, key: &[u8]) -> Result<()> {
@@ -402,7 +412,7 @@ impl Db {
     }
 
     /// Returns the sequence number of the last write of `key`, a put or a delete. Returns None if
-    /// no write is known: the key never existed, or compactions have dropped its delete.
+    /// no write is known: the key never existed, or compactions have dropped its tombstone.
     ///
     /// ```
     /// # let env = terrace::Env::in_memory();
