@@ -53,7 +53,7 @@ pub fn run_transactions(seed: u64) -> Result<TransactionsOutcome, String> {
     let path = directory.as_ref().map_or("/db".into(), |directory| directory.path().join("db"));
     let env = Env {
         fs,
-        clock: Arc::new(SystemClock::default()),
+        clock: Arc::new(SystemClock),
         scheduler: Arc::new(ThreadPool::new(2, 1)),
         random: Arc::new(SeededRandom::new(0)),
     };

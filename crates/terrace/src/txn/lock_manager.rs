@@ -28,13 +28,16 @@ pub(crate) enum KeyLockMode {
     Exclusive,
 }
 
+/// Locked keys with equal hashes.
+type LockShard = HashMap<Vec<u8>, KeyLock>;
+
 /// Locks of one database.
 pub(crate) struct LockManager {
     /// Process of the database. In a forked child, a lock may belong to a thread that the child
     /// does not have.
     process: ProcessToken,
     hasher: RandomState,
-    shards: Box<[Mutex<HashMap<Vec<u8>, KeyLock>>]>,
+    shards: Box<[Mutex<LockShard>]>,
     graph: WaitForGraph,
     /// Relaxed: only the numbers must differ.
     last_id: AtomicU64,
@@ -109,7 +112,7 @@ impl LockManager {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn shard(&self, key: &[u8]) -> MutexGuard<'_, HashMap<Vec<u8>, KeyLock>> {
+    fn shard(&self, key: &[u8]) -> MutexGuard<'_, LockShard> {
         self.shards[self.hasher.hash_one(key) as usize % SHARDS].lock()
     }
 

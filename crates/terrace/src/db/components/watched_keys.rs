@@ -11,19 +11,22 @@ use terrace_format::comparator::Comparator;
 
 use crate::sync::Arc;
 
+/// Begin and end of a range.
+type WatchedRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 /// Keys and ranges of one conditional write.
 pub(crate) struct WatchedKeys {
     comparator: Arc<dyn Comparator>,
     /// In the order of the comparator.
     keys: Vec<Vec<u8>>,
-    ranges: Vec<(Bound<Vec<u8>>, Bound<Vec<u8>>)>,
+    ranges: Vec<WatchedRange>,
 }
 
 impl WatchedKeys {
     pub(crate) fn new(
         comparator: &Arc<dyn Comparator>,
         mut keys: Vec<Vec<u8>>,
-        ranges: Vec<(Bound<Vec<u8>>, Bound<Vec<u8>>)>,
+        ranges: Vec<WatchedRange>,
     ) -> WatchedKeys {
         keys.sort_unstable_by(|a, b| comparator.compare(a, b));
         WatchedKeys { comparator: Arc::clone(comparator), keys, ranges }
