@@ -2,11 +2,15 @@
 //! number after its predecessor's. Operations keep their order: of two operations on the same key,
 //! the later one wins. The format has no other tags.
 
+mod batch_op;
+
+pub use batch_op::{BatchOps, BatchRef, validate};
+
 use std::fmt;
 
-use crate::coding::{MAX_VARINT32_LEN, SliceDecoder, get_fixed32, get_fixed64, put_length_prefixed_slice};
-use crate::decode_error::{DecodeError, DecodeErrorKind};
-use crate::key::{MAX_SEQUENCE_NUMBER, SequenceNumber, ValueType};
+use crate::coding::{MAX_VARINT32_LEN, put_length_prefixed_slice};
+use crate::decode_error::DecodeError;
+use crate::key::{SequenceNumber, ValueType};
 
 const COUNT_OFFSET: usize = 8;
 /// Size of the batch header, in bytes: the first operation follows it.
@@ -64,6 +68,20 @@ impl WriteBatch {
     /// ```
     pub fn new() -> WriteBatch {
         WriteBatch::default()
+    }
+
+    /// Creates an empty batch with memory for `bytes` bytes of operations, as
+    /// [`WriteBatch::approximate_size`] counts them.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// assert_eq!(WriteBatch::with_capacity(1 << 10), WriteBatch::new());
+    /// ```
+    pub fn with_capacity(bytes: usize) -> WriteBatch {
+        let mut rep = Vec::with_capacity(bytes.max(BATCH_HEADER_SIZE));
+        rep.resize(BATCH_HEADER_SIZE, 0);
+        WriteBatch { rep, oversized: false, out_of_memory: false }
     }
 
     /// Creates a batch from its stored form and checks every byte.
@@ -294,6 +312,45 @@ impl WriteBatch {
         self.as_batch_ref().iter()
     }
 
+    /// Returns an iterator over the operations from `offset` on, in bytes of the stored form.
+    ///
+    /// `offset` is an earlier [`WriteBatch::approximate_size`], or [`BATCH_HEADER_SIZE`].
+    ///
+    /// ```
+    /// use terrace_format::batch::{BatchOp, WriteBatch};
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.delete(b"CH/Berne");
+    /// let second = batch.approximate_size();
+    /// batch.put(b"CH/Bern", b"46.95,7.45");
+    /// let expected = BatchOp::Put { key: b"CH/Bern", value: b"46.95,7.45" };
+    /// assert_eq!(batch.iter_from(second).next(), Some(expected));
+    /// ```
+    pub fn iter_from(&self, offset: usize) -> BatchOps<'_> {
+        BatchOps::new(self.rep.get(offset..).unwrap_or_default())
+    }
+
+    /// Removes all operations from `offset` on. Keeps the first `count` operations.
+    ///
+    /// `offset` and `count` are an earlier [`WriteBatch::approximate_size`] and
+    /// [`WriteBatch::len`].
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(b"CH/Bern", b"46.95,7.45");
+    /// let earlier = batch.clone();
+    /// batch.put(b"CH/Chur", b"46.85,9.53");
+    /// batch.truncate(earlier.approximate_size(), earlier.len());
+    /// assert_eq!(batch, earlier);
+    /// ```
+    pub fn truncate(&mut self, offset: usize, count: usize) {
+        self.rep.truncate(offset.max(BATCH_HEADER_SIZE));
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.rep[COUNT_OFFSET..BATCH_HEADER_SIZE].copy_from_slice(&count.to_le_bytes());
+    }
+
     /// Returns the sequence number of the first operation. It is 0 until the database assigns one.
     ///
     /// ```
@@ -403,107 +460,6 @@ pub fn encode_single_op(record: &mut Vec<u8>, sequence: SequenceNumber, key: &[u
     put_length_prefixed_slice(record, key);
     if let Some(value) = value {
         put_length_prefixed_slice(record, value);
-    }
-}
-
-/// Borrowed stored form of a batch, already checked.
-#[derive(Clone, Copy, Debug)]
-pub struct BatchRef<'a> {
-    rep: &'a [u8],
-}
-
-/// Checks the stored form of a batch: every operation is complete, the count is correct, and all
-/// sequence numbers are in range.
-pub fn validate(rep: &[u8]) -> Result<BatchRef<'_>, DecodeError> {
-    if rep.len() < BATCH_HEADER_SIZE {
-        return Err(DecodeError::truncated(0, "a batch", rep.len() as u64, BATCH_HEADER_SIZE as u64));
-    }
-    let batch = BatchRef { rep };
-    let mut ops = batch.iter().decoder;
-    let mut count = 0;
-    while !ops.is_empty() {
-        decode_op(&mut ops).map_err(|error| error.offset_by(BATCH_HEADER_SIZE as u64))?;
-        count += 1;
-    }
-    if count != batch.len() {
-        let found = format!("{count} operations");
-        return Err(DecodeError::new(
-            DecodeErrorKind::Malformed,
-            COUNT_OFFSET as u64,
-            found,
-            format!("{} as stored", batch.len()),
-        ));
-    }
-    if batch.sequence().checked_add(count as u64).is_none_or(|next| next > MAX_SEQUENCE_NUMBER + 1) {
-        let found = format!("sequence number {} for {count} operations", batch.sequence());
-        return Err(DecodeError::new(
-            DecodeErrorKind::OutOfBounds,
-            0,
-            found,
-            format!("at most {MAX_SEQUENCE_NUMBER}"),
-        ));
-    }
-    Ok(batch)
-}
-
-impl<'a> BatchRef<'a> {
-    /// Returns the sequence number of the first operation.
-    pub fn sequence(&self) -> SequenceNumber {
-        get_fixed64(self.rep).unwrap_or_default()
-    }
-
-    /// Returns the number of operations.
-    pub fn len(&self) -> usize {
-        self.rep.get(COUNT_OFFSET..).and_then(get_fixed32).unwrap_or_default() as usize
-    }
-
-    /// Returns true if the batch has no operations.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns an iterator over the operations, in their order.
-    pub fn iter(&self) -> BatchOps<'a> {
-        BatchOps { decoder: SliceDecoder::new(&self.rep[BATCH_HEADER_SIZE..]) }
-    }
-
-    /// Returns the stored form.
-    pub fn rep(&self) -> &'a [u8] {
-        self.rep
-    }
-}
-
-/// Iterator over the operations of a batch, in their order.
-#[derive(Clone, Debug)]
-pub struct BatchOps<'a> {
-    decoder: SliceDecoder<'a>,
-}
-
-impl<'a> Iterator for BatchOps<'a> {
-    type Item = BatchOp<'a>;
-
-    fn next(&mut self) -> Option<BatchOp<'a>> {
-        // `validate` checked the operations, so the only possible error is the end of the input.
-        // Its message would take longer than the operation.
-        if self.decoder.is_empty() {
-            return None;
-        }
-        decode_op(&mut self.decoder).ok()
-    }
-}
-
-fn decode_op<'a>(decoder: &mut SliceDecoder<'a>) -> Result<BatchOp<'a>, DecodeError> {
-    let offset = decoder.offset();
-    let tag = decoder.byte("a tag")?;
-    match ValueType::from_byte(tag) {
-        Some(ValueType::Value) => Ok(BatchOp::Put {
-            key: decoder.length_prefixed_slice("a put's key")?,
-            value: decoder.length_prefixed_slice("a put's value")?,
-        }),
-        Some(ValueType::Deletion) => {
-            Ok(BatchOp::Delete { key: decoder.length_prefixed_slice("a delete's key")? })
-        }
-        None => Err(DecodeError::new(DecodeErrorKind::Unknown, offset, format!("batch tag {tag}"), "0 or 1")),
     }
 }
 

@@ -4,6 +4,7 @@
 //!   scenario   draws the operations of each thread from a seed
 //!   runner     executes them on a new database and records each operation with its times
 //!   checker    searches for a sequential order of the operations that explains all results
+//!   transactions, serializability   the same for transactions, whose order is known
 //! ```
 //!
 //! The threads come from `terrace_sync`. Real threads leave the schedule to the operating system.
@@ -19,3 +20,5 @@
 pub mod checker;
 pub mod runner;
 pub mod scenario;
+pub mod serializability;
+pub mod transactions;

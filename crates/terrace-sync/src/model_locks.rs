@@ -3,6 +3,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
+use std::time::Duration;
 
 #[cfg(feature = "loom")]
 use loom::sync as checker;
@@ -122,6 +123,11 @@ impl Condvar {
         if let Some(inner) = guard.guard.take() {
             guard.guard = Some(self.inner.wait(inner).unwrap_or_else(PoisonError::into_inner));
         }
+    }
+
+    /// Waits like [`Condvar::wait`]: the time of a model does not pass.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) {
+        self.wait(guard);
     }
 
     /// Wakes one waiting thread.

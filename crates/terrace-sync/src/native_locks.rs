@@ -9,6 +9,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
+use std::time::Duration;
 
 /// Mutual exclusion lock.
 #[derive(Debug, Default)]
@@ -112,6 +113,14 @@ impl Condvar {
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         if let Some(inner) = guard.guard.take() {
             guard.guard = Some(self.inner.wait(inner).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// Waits like [`Condvar::wait`], at most for `timeout`.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) {
+        if let Some(inner) = guard.guard.take() {
+            let waited = self.inner.wait_timeout(inner, timeout);
+            guard.guard = Some(waited.unwrap_or_else(PoisonError::into_inner).0);
         }
     }
 

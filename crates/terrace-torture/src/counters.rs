@@ -53,6 +53,12 @@ counters! {
     Histories "histories" 10_000,
     /// Histories that were too large for the full search and were checked key by key.
     HistoriesCheckedPerKey "histories_checked_per_key" 0,
+    /// Committed transactions whose reads were checked.
+    Transactions "transactions" 1_000_000,
+    /// Transactions that a conflict or deadlock ended.
+    TransactionConflicts "transaction_conflicts" 0,
+    /// Write skews of transactions with snapshot isolation, which the check must be able to see.
+    WriteSkews "write_skews" 1,
     /// Inputs that fuzz targets checked.
     FuzzExecutions "fuzz_execs" 50_000_000,
     /// Sampled fuzz inputs of formats with checksums.

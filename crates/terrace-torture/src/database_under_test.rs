@@ -56,7 +56,7 @@ pub fn status_code(kind: ErrorKind) -> StatusCode {
         ErrorKind::Corruption => StatusCode::Corruption,
         ErrorKind::NotSupported => StatusCode::NotSupported,
         ErrorKind::InvalidArgument => StatusCode::InvalidArgument,
-        ErrorKind::Io => StatusCode::Io,
+        ErrorKind::Io | ErrorKind::Busy => StatusCode::Io,
     }
 }
 

@@ -4,6 +4,7 @@ use crate::counters::Counters;
 
 #[cfg(target_os = "linux")]
 pub(crate) mod alternate;
+mod anomalies;
 mod bit_rot;
 mod clocks;
 mod coverage_guided;
@@ -60,6 +61,7 @@ pub static HARNESSES: &[Harness] = &[
     hostile_directories::HOSTILE_DIRECTORIES,
     schedules::SCHEDULES,
     histories::HISTORIES,
+    anomalies::ANOMALIES,
     loom_models::LOOM_MODELS,
     process_kill::PROCESS_KILL,
     process_kill::FAILED_SYNCS,

@@ -11,7 +11,8 @@ use terrace_sync::mutant;
 /// Result with an [`Error`] of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Kind of an error. The kinds correspond one to one to LevelDB's status codes.
+/// Kind of an error. The kinds except for [`ErrorKind::Busy`] correspond one to one to LevelDB's
+/// status codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The requested item does not exist.
@@ -24,6 +25,9 @@ pub enum ErrorKind {
     InvalidArgument,
     /// The operating system returned an error.
     Io,
+    /// Another writer or transaction interfered. LevelDB has no such status, and its interfaces
+    /// never return this kind.
+    Busy,
 }
 
 /// Error of this crate. It is cheap to clone, because one failure may be reported to many callers.
@@ -55,6 +59,35 @@ pub enum Error {
     /// is opened again. Reads continue.
     #[error("background error, writes are disabled: {0}")]
     BackgroundError(Arc<Error>),
+    /// Another writer wrote a key on which a conditional write or a transaction depends. Nothing
+    /// was written. The caller reads again and tries again.
+    #[error("conflict: another writer changed '{}'", key.escape_ascii())]
+    Conflict {
+        /// The changed key, or a key in a range that the caller read.
+        key: Vec<u8>,
+    },
+    /// Two or more transactions wait for each other's locks. This transaction has released its
+    /// locks, and the others continue. The caller tries again.
+    #[error("deadlock: another transaction waits for this one and holds '{}'", key.escape_ascii())]
+    Deadlock {
+        /// Key whose lock would close the cycle.
+        key: Vec<u8>,
+    },
+    /// Another transaction held the lock of a key for too long. This transaction has released its
+    /// locks. The caller tries again.
+    #[error("lock timeout: another transaction holds '{}'", key.escape_ascii())]
+    LockTimeout {
+        /// Key whose lock was not released.
+        key: Vec<u8>,
+    },
+    /// The reads and writes of a transaction take more memory than its limit.
+    #[error("transaction too large: {bytes} bytes of reads and writes, the limit is {limit}")]
+    TransactionTooLarge {
+        /// Bytes that the transaction would take.
+        bytes: usize,
+        /// Limit in bytes.
+        limit: usize,
+    },
 }
 
 /// Place and description of the damage in a file.
@@ -126,6 +159,8 @@ impl Error {
             Error::Io(error) if error.is_not_found() => ErrorKind::NotFound,
             Error::Io(_) => ErrorKind::Io,
             Error::BackgroundError(cause) => cause.kind(),
+            Error::Conflict { .. } | Error::Deadlock { .. } | Error::LockTimeout { .. } => ErrorKind::Busy,
+            Error::TransactionTooLarge { .. } => ErrorKind::InvalidArgument,
         }
     }
 
@@ -144,8 +179,8 @@ impl Error {
         matches!(self, Error::Io(error) if error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
-    /// Returns true if the failed call had no effect and may succeed later, after the system has
-    /// more disk space, memory or file descriptors.
+    /// Returns true if the failed call had no effect and may succeed later: after a conflict, or
+    /// after the system has more disk space, memory or file descriptors.
     ///
     /// ```
     /// /// Returns false if the caller should free disk space and try again.
@@ -158,7 +193,15 @@ impl Error {
     /// }
     /// ```
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Io(error) if error.is_resource_exhausted()) && !mutant!(NoSpaceNeverRecovers)
+        match self {
+            Error::Io(error) => error.is_resource_exhausted() && !mutant!(NoSpaceNeverRecovers),
+            _ => self.is_conflict(),
+        }
+    }
+
+    /// Returns true if another writer or transaction interfered.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, Error::Conflict { .. } | Error::Deadlock { .. } | Error::LockTimeout { .. })
     }
 }
 

@@ -46,17 +46,21 @@ mod snapshot;
 mod stats;
 mod sync;
 pub mod table;
+mod txn;
 mod verify;
 mod version;
 
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
-pub use db::{Db, LevelInfo, PinnedValue, TableInfo, destroy};
+pub use db::{Db, LevelInfo, PinnedValue, TableInfo, Unchanged, UnchangedKey, UnchangedRange, destroy};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
 pub use iterator::{DbIterator, Iter};
 pub use options::{Options, ReadOptions, RepairOptions, WriteOptions};
 pub use repair::{RepairReport, repair};
 pub use snapshot::Snapshot;
+pub use txn::{
+    Isolation, Savepoint, Transaction, TransactionEntries, TransactionIterator, TransactionOptions,
+};
 pub use verify::{Problem, VerifyReport, verify, verify_with_progress};
 
 pub use terrace_env::{Env, MappedLogs};
@@ -64,6 +68,7 @@ pub use terrace_format::batch::{BatchOp, WriteBatch};
 pub use terrace_format::comparator::{Bytewise, Comparator, bytewise};
 pub use terrace_format::compress::Codec;
 pub use terrace_format::filter::{BloomFilterPolicy, FilterPolicy};
+pub use terrace_format::key::SequenceNumber;
 
 /// Interface to the operating system: files, clocks, threads and randomness.
 ///

@@ -146,6 +146,8 @@ macro_rules! builder_methods {
     (@value $field:ident) => { $field };
 }
 
+pub(crate) use builder_methods;
+
 builder_methods! {
     Options:
     comparator: Arc<dyn Comparator>,

@@ -53,6 +53,19 @@ fn batch_and_snapshot() {
 }
 
 #[test]
+fn transactions() {
+    check(
+        "transactions",
+        &[
+            "sum: 200",
+            "Snapshot: 0 on call",
+            "Serializable: conflict: another writer changed 'on call/1'",
+            "Serializable: 1 on call",
+        ],
+    );
+}
+
+#[test]
 fn range_scan() {
     check(
         "range_scan",

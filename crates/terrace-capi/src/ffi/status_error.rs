@@ -40,7 +40,7 @@ impl StatusError {
             ErrorKind::Corruption => 2,
             ErrorKind::NotSupported => 3,
             ErrorKind::InvalidArgument => 4,
-            ErrorKind::Io => 5,
+            ErrorKind::Io | ErrorKind::Busy => 5,
         }
     }
 }
@@ -103,7 +103,7 @@ impl fmt::Display for StatusError {
             ErrorKind::Corruption => "Corruption",
             ErrorKind::NotSupported => "Not implemented",
             ErrorKind::InvalidArgument => "Invalid argument",
-            ErrorKind::Io => "IO error",
+            ErrorKind::Io | ErrorKind::Busy => "IO error",
         };
         write!(f, "{prefix}: {}", self.message)
     }

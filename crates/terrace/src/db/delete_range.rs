@@ -58,7 +58,7 @@ impl DbInner {
         if let (Some(begin), Some(end)) = (begin, end)
             && self.comparator.user_comparator().compare(begin, end).is_ge()
         {
-            return self.write_empty_batch(&WriteOptions { sync: true });
+            return self.write_empty_batch(&WriteOptions { sync: true }).map(drop);
         }
         for _ in 0..MAX_DROP_ATTEMPTS {
             let (rest, edit) = self.without_covered_tables(range)?;
@@ -112,7 +112,7 @@ impl DbInner {
         }
         keys.status()?;
         self.check_batch_memory(&batch)?;
-        self.write(&batch, &WriteOptions { sync: true })
+        self.write(&batch, &WriteOptions { sync: true }).map(drop)
     }
 
     /// Returns an iterator over the keys of `range` that `read_state` shows now.

@@ -45,6 +45,9 @@
 //! - `WriteController::delayed_until`, `MemtableSizer::last_flush`: under none.
 //! - `SubcompactionQueue::state`, `TaskQueue::state`, `RecoveryFlushContext::results`,
 //!   `SortedChunkPool::free`: under none. `results` is held while unused tables are removed.
+//! - `LockManager::shards`: under none. `WaitForGraph::edges`: under a shard. The ranges of a
+//!   `ReadSet`, which `ReadRange` and `RangeRecorder` name: before all other locks. A commit holds
+//!   them while it takes `commit`.
 //! - `adoption`: before all other locks. A forked child holds it while it opens the database again,
 //!   which takes the locks of the new database.
 //! - A thread that forks holds `adoption`, `commit` and `state` of each open database, and then
@@ -57,8 +60,10 @@
 //! that closes the database holds `commit` until all jobs have ended. The only callbacks of the
 //! caller that run under a lock are comparators, filter policies and loggers.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use terrace_env::{FileLock, LockOwner, ProcessToken};
@@ -114,6 +119,8 @@ pub(super) struct DbInner {
     pub(super) block_cache: Arc<BlockCache>,
     pub(super) snapshots: Arc<SnapshotList>,
     pub(super) is_read_only: bool,
+    /// State of a higher layer.
+    pub(super) extension: OnceLock<Arc<dyn Any + Send + Sync>>,
 
     // Components and atomics with their own synchronisation.
     /// Memtables and version for readers. Replaced under `state`.
@@ -167,6 +174,8 @@ pub(super) struct ReadState {
     /// Newest first.
     pub(super) immutable_memtables: Vec<Arc<Memtable>>,
     pub(super) version: Arc<Version>,
+    /// Sequence number up to which all writes are in tables. Tables may hold no later one.
+    pub(super) flushed_sequence: SequenceNumber,
 }
 
 /// State behind the lock `DbInner::state`.
@@ -295,6 +304,7 @@ impl ReadState {
             memtable: Arc::clone(&state.memtable),
             immutable_memtables: newest_first.map(|immutable| Arc::clone(&immutable.memtable)).collect(),
             version: Arc::clone(&state.version_set.version),
+            flushed_sequence: state.version_set.last_sequence,
         }
     }
 }

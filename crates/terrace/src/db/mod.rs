@@ -12,6 +12,7 @@ mod background;
 mod close;
 pub(crate) mod components;
 mod delete_range;
+mod extension;
 mod fork;
 mod inner;
 mod install;
@@ -28,6 +29,7 @@ pub(crate) use components::directory::{list_db_files, lock_directory, lock_direc
 pub use components::level_info::{LevelInfo, TableInfo};
 pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
+pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;
 use std::path::Path;
@@ -244,9 +246,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
-        let inner = self.writer()?;
-        inner.check_batch_memory(batch)?;
-        inner.write(batch, options)
+        self.write_numbered(batch, options).map(drop)
     }
 
     /// Returns the current value of `key`, or None if the key does not exist.

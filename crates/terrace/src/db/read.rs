@@ -360,7 +360,7 @@ impl ReadState {
     /// Returns the memtables that are not empty, newest first. A memtable that is empty now has no
     /// write that a reader may see: the reader loaded its sequence number after this read state,
     /// and a write is inserted before its sequence number is published.
-    fn non_empty_memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+    pub(super) fn non_empty_memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.memtable)
             .chain(&self.immutable_memtables)
             .filter(|memtable| !memtable.is_empty())

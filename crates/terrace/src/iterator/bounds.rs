@@ -11,14 +11,14 @@ use crate::options::ReadOptions;
 
 /// Key bounds of an iterator: from `lower`, included, to `upper`, excluded.
 #[derive(Default)]
-pub(super) struct IterBounds {
-    pub(super) lower: Option<Vec<u8>>,
-    pub(super) upper: Option<Vec<u8>>,
+pub(crate) struct IterBounds {
+    pub(crate) lower: Option<Vec<u8>>,
+    pub(crate) upper: Option<Vec<u8>>,
 }
 
 impl IterBounds {
     /// Returns the intersection of the bounds and the prefix of `options`.
-    pub(super) fn new(options: &ReadOptions, comparator: &dyn Comparator) -> Result<IterBounds> {
+    pub(crate) fn new(options: &ReadOptions, comparator: &dyn Comparator) -> Result<IterBounds> {
         let mut bounds =
             IterBounds { lower: options.lower_bound.clone(), upper: options.upper_bound.clone() };
         let Some(prefix) = &options.prefix else { return Ok(bounds) };

@@ -15,6 +15,7 @@ mod merging_iter;
 mod prefetch;
 mod read_sample;
 
+pub(crate) use bounds::IterBounds;
 pub(crate) use db_iter::DbIter;
 pub use db_iterator::DbIterator;
 pub use entries::Iter;

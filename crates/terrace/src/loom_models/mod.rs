@@ -32,6 +32,7 @@ mod snapshot;
 mod sticky_sync;
 mod table_cache;
 mod task_group;
+mod transaction;
 mod wal_sync;
 mod whole_database;
 mod write_group;
@@ -215,5 +216,20 @@ pub static MODELS: &[Model] = &[
         "failed_write_group",
         "an error reaches every member of its group and no other writer, and takes no sequence number",
         write_group::full_disk,
+        2,
+        "conditional_write",
+        "no conditional write overwrites a change that its condition excludes",
+        transaction::two_increments,
+    ),
+    Model::bounded(
+        2,
+        "watched_range",
+        "a conditional write that watches a range notices a write to it",
+        transaction::watched_range,
+    ),
+    Model::exhaustive(
+        "opposite_lock_orders",
+        "of two transactions that wait for each other, one is refused",
+        transaction::opposite_lock_orders,
     ),
 ];

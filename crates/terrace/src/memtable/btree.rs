@@ -55,6 +55,7 @@ pub(crate) struct BTree {
 pub(crate) struct FoundVersion<'a> {
     /// Value of the version, or None for a tombstone.
     pub(crate) value: Option<&'a [u8]>,
+    pub(crate) sequence: SequenceNumber,
     tree: &'a Arc<BTree>,
     record: RecordPtr,
 }
@@ -184,9 +185,11 @@ impl BTree {
         })?;
         let visible = versions.split_at(|trailer| trailer > seek_trailer).1?;
         let ArenaRecord { key, value } = visible.newest_record();
-        let is_value = key::trailer(key) as u8 == ValueType::Value as u8;
+        let trailer = key::trailer(key);
+        let is_value = trailer as u8 == ValueType::Value as u8;
         Some(FoundVersion {
             value: is_value.then_some(value),
+            sequence: trailer >> 8,
             tree: self,
             record: visible.newest_record_ptr(),
         })

@@ -67,7 +67,7 @@ fn merge_inputs(output: &TableOutput<'_>, group: &[RecoveredTable]) -> Vec<Child
     split_into_sorted_runs(group, &output.order)
         .into_iter()
         .flat_map(|run| {
-            let files = run.into_iter().map(|table| FileMeta::new(table.file)).collect();
+            let files = run.into_iter().map(|table| FileMeta::new(table.file, 0)).collect();
             // Level 1 stands for any sorted level: its iterator opens one table of a run at a time.
             version.child_iters_of_files(1, files, &table_cache, read)
         })

@@ -31,7 +31,7 @@ use std::fmt;
 use std::ops::Range;
 
 use terrace_format::comparator::Comparator;
-use terrace_format::key::{InternalComparator, InternalKey};
+use terrace_format::key::{InternalComparator, InternalKey, SequenceNumber};
 use terrace_format::key_order::{KeyHeads, KeyOrder};
 use terrace_format::version_edit::{NUM_LEVELS, NewFile};
 
@@ -48,6 +48,9 @@ pub(crate) struct FileMeta {
     pub(crate) size: u64,
     pub(crate) smallest: InternalKey,
     pub(crate) largest: InternalKey,
+    /// Sequence number that no entry exceeds. It is 0 for a file that existed when the database was
+    /// opened: all of its entries are older than every snapshot.
+    pub(crate) largest_sequence: SequenceNumber,
     /// Number of wasted probes that the file may still cause.
     pub(crate) allowed_seeks: AllowedSeeks,
     /// Number of seeks of iterators that may still merge the file with other runs.
@@ -65,13 +68,14 @@ impl FileMeta {
     pub(crate) const BYTES_PER_SEEK: u64 = 16 << 10;
 
     /// Creates the metadata of `file`, which is not open yet.
-    pub(crate) fn new(file: NewFile) -> Arc<FileMeta> {
+    pub(crate) fn new(file: NewFile, largest_sequence: SequenceNumber) -> Arc<FileMeta> {
         let seeks = (file.size / Self::BYTES_PER_SEEK).max(100) as i64;
         Arc::new(FileMeta {
             number: file.number,
             size: file.size,
             smallest: file.smallest,
             largest: file.largest,
+            largest_sequence,
             allowed_seeks: AllowedSeeks::new(seeks),
             allowed_merged_seeks: AllowedSeeks::new(MIN_MERGED_SEEKS),
             table_handle: Arc::default(),
@@ -262,6 +266,22 @@ impl Version {
         let sorted = sorted.map(|level| (level, 0..self.levels[level].len()));
         level_0.chain(sorted).map(move |(level, range)| {
             FileRun::iter(RunFiles::LevelRange(Arc::clone(self), level, range), table_cache, read_options)
+        })
+    }
+
+    /// Returns an iterator over each file that may hold a key in `range` and an entry after the
+    /// sequence number `since`.
+    pub(crate) fn child_iters_newer_than(
+        &self,
+        since: SequenceNumber,
+        range: KeyRange<'_>,
+        table_cache: &Arc<TableCache>,
+        read_options: BlockReadOptions,
+    ) -> impl Iterator<Item = ChildIter> {
+        let newer = self.levels.iter().flatten().filter(move |file| file.largest_sequence > since);
+        newer.filter(move |file| self.file_overlaps(file, range)).map(move |file| {
+            let files = RunFiles::Selected(self.comparator.clone(), vec![Arc::clone(file)]);
+            FileRun::iter(files, table_cache, read_options)
         })
     }
 

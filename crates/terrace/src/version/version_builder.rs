@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use terrace_format::comparator::Comparator;
+use terrace_format::key::SequenceNumber;
 use terrace_format::version_edit::{NUM_LEVELS, VersionEdit};
 
 use super::{FileMeta, Version};
@@ -22,16 +23,17 @@ pub(crate) struct VersionBuilder {
 }
 
 impl VersionBuilder {
-    /// Adds `edit`.
+    /// Adds an `edit` of an earlier run.
     pub(crate) fn apply(&mut self, edit: &VersionEdit) {
-        self.apply_with_known_files(edit, |_| None);
+        self.apply_with_known_files(edit, 0, |_| None);
     }
 
-    /// Adds `edit`. `known` returns the metadata of a file that the edit only moves, so that its
-    /// table stays open.
+    /// Adds `edit`. No entry of its new files is newer than `largest_sequence`. `known` returns the
+    /// metadata of a file that the edit only moves, so that its table stays open.
     pub(crate) fn apply_with_known_files(
         &mut self,
         edit: &VersionEdit,
+        largest_sequence: SequenceNumber,
         known: impl Fn(u64) -> Option<Arc<FileMeta>>,
     ) {
         for &(level, number) in &edit.deleted_files {
@@ -40,7 +42,7 @@ impl VersionBuilder {
         }
         for (level, file) in &edit.new_files {
             self.deleted[*level].remove(&file.number);
-            let meta = known(file.number).unwrap_or_else(|| FileMeta::new(file.clone()));
+            let meta = known(file.number).unwrap_or_else(|| FileMeta::new(file.clone(), largest_sequence));
             self.added[*level].insert(file.number, meta);
         }
     }

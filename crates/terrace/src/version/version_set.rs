@@ -71,9 +71,15 @@ impl VersionSet {
     /// Returns the version set after `edit`. Errors name the MANIFEST at `path`.
     pub(crate) fn apply_edit(&self, edit: &VersionEdit, path: &Path) -> Result<VersionSet> {
         let mut builder = VersionBuilder::default();
-        builder.apply_with_known_files(edit, |number| {
-            self.version.levels.iter().flatten().find(|file| file.number == number).cloned()
-        });
+        let find = |number| self.version.levels.iter().flatten().find(|file| file.number == number);
+        // A compaction writes the entries of the files that it deletes, a flush those up to the
+        // last sequence number.
+        let inputs = edit.deleted_files.iter().filter_map(|(_, number)| find(*number));
+        let largest_sequence = match edit.deleted_files.is_empty() {
+            true => edit.last_sequence.unwrap_or(self.last_sequence),
+            false => inputs.map(|file| file.largest_sequence).max().unwrap_or_default(),
+        };
+        builder.apply_with_known_files(edit, largest_sequence, |number| find(number).cloned());
         let mut next = self.clone();
         next.version = Arc::new(builder.build(&self.version, path)?);
         next.apply_numbers(edit);

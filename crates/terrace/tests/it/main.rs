@@ -3,6 +3,7 @@
 //! ```text
 //!   bad_input              errors for bad directories, files, disks and arguments; no data is lost
 //!   codecs                 builds without a codec report it and lose nothing
+//!   conditional_writes     a conditional write notices every other write
 //!   delete_range           removal of a key range, whole tables at once
 //!   hostile_directories    links, special files and holes; nothing outside of a directory changes
 //!   leftover_files         failures leave no unneeded files and no waiting threads
@@ -21,6 +22,7 @@
 //!   space_reclaim          background compactions reclaim the space of deleted entries
 //!   subcompactions         compactions on several threads
 //!   threads                concurrent readers and writers see consistent states
+//!   transactions           transactions are isolated and agree with an ordered map
 //!   write_stalls           write stalls are counted and logged
 //!   wrong_tables           exchanged, lengthened and cut table files give no wrong answer
 //! ```
@@ -29,6 +31,7 @@
 
 mod bad_input;
 mod codecs;
+mod conditional_writes;
 mod delete_range;
 mod files;
 mod hidden_versions;
@@ -50,5 +53,6 @@ mod repair;
 mod space_reclaim;
 mod subcompactions;
 mod threads;
+mod transactions;
 mod write_stalls;
 mod wrong_tables;

@@ -21,6 +21,7 @@ pub(crate) mod subcompaction_queue;
 pub(crate) mod task_group;
 pub(crate) mod wal;
 pub(crate) mod wal_sync;
+pub(crate) mod watched_keys;
 pub(crate) mod write_contention;
 pub(crate) mod write_controller;
 pub(crate) mod write_queue;

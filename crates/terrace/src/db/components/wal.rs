@@ -15,6 +15,7 @@ use terrace_format::key::SequenceNumber;
 use terrace_format::log::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, RecordWriter};
 use terrace_sync::mutant;
 
+use super::watched_keys::WatchList;
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::options::Options;
@@ -100,6 +101,8 @@ pub(crate) struct WalWriter {
     pub(crate) is_torn: bool,
     /// Length of the log in bytes when this run began to use it, or None for a new log.
     pub(crate) reused_len: Option<u64>,
+    /// Keys that conditional writes check meanwhile.
+    pub(crate) watches: WatchList,
     /// Buffer of the last record after [`FRAGMENT_HEADER_SIZE`] bytes for its header, for reuse.
     pub(crate) record_buffer: Vec<u8>,
     /// Buffer of the fragments of the last record in an appended log, for reuse.

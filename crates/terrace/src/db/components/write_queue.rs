@@ -117,7 +117,7 @@ impl GroupRecords {
     }
 
     /// Returns the operations of all records in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> + Clone {
         let starts = std::iter::once(0).chain(self.records.iter().map(|record| record.end));
         let records = starts.zip(&self.records).map(|(start, record)| &self.bytes[start..record.end]);
         records.filter_map(|record| batch::validate(record).ok()).flat_map(|batch| batch.iter()).map(

@@ -1,6 +1,7 @@
 //! Construction of the shared state of a database from its recovered parts.
 
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use terrace_env::{FileLock, MappedLogs, ProcessToken};
@@ -48,12 +49,11 @@ impl DbOpener<'_> {
         let block_cache = block_cache(&options, memory_budget.as_ref());
         let context = self.table_reader_context(memory_budget.as_ref(), &block_cache);
         let version_set = self.recovered.version_set;
-        let writer = wal_writer.as_ref();
-        let visible = writer.map_or(version_set.last_sequence, |writer| writer.last_sequence);
-        let version = Arc::clone(&version_set.version);
+        let last_sequence = version_set.last_sequence;
+        let visible = wal_writer.as_ref().map_or(last_sequence, |writer| writer.last_sequence);
         // A comparator of the caller may be slow, and one thread inserts for a group.
         let write_queue = WriteQueue::new(options.mapped_logs == MappedLogs::Never && memtable.is_bytewise());
-        let read_state = ReadState { memtable: Arc::clone(&memtable), immutable_memtables, version };
+        let read_state = first_read_state(&version_set, &memtable, immutable_memtables);
         Arc::new_cyclic(|inner| DbInner {
             weak_self: inner.clone(),
             owner_process: ProcessToken::current(),
@@ -78,6 +78,7 @@ impl DbOpener<'_> {
             memory_budget,
             write_controller: WriteController::default(),
             is_read_only: wal_writer.is_none(),
+            extension: OnceLock::new(),
             read_state: ReadStateCell::new(read_state, visible),
             next_file_number,
             background_error: BackgroundError::new(),
@@ -155,6 +156,19 @@ fn schedule_on_many_tombstones(inner: Weak<DbInner>) -> Box<dyn Fn(TableStats) +
             inner.maybe_schedule_compaction();
         }
     })
+}
+
+fn first_read_state(
+    version_set: &VersionSet,
+    memtable: &Arc<Memtable>,
+    immutable_memtables: Vec<Arc<Memtable>>,
+) -> ReadState {
+    ReadState {
+        memtable: Arc::clone(memtable),
+        immutable_memtables,
+        version: Arc::clone(&version_set.version),
+        flushed_sequence: version_set.last_sequence,
+    }
 }
 
 /// Creates the state of a database without background work.

@@ -26,6 +26,7 @@ use crate::db::components::lost_directory::LostDirectory;
 use crate::db::components::memtable_size::MemtableSizer;
 use crate::db::components::recovery_flush::RecoveryFlusher;
 use crate::db::components::wal::{WalFile, WalWriter};
+use crate::db::components::watched_keys::WatchList;
 use crate::db::inner::DbInner;
 use crate::error::{Error, Result};
 use crate::file_io::{FileReader, file_error};
@@ -404,6 +405,7 @@ impl DbOpener<'_> {
             is_torn: false,
             record_buffer: Vec::new(),
             fragment_buffer: Vec::new(),
+            watches: WatchList::default(),
         };
         Ok((writer, new_files))
     }

@@ -110,6 +110,9 @@ impl DbInner {
         let sequences = first..=writer.last_sequence + records.operations;
         self.append_to_wal(writer, &sequences, |writer| writer.append_records(records.number_from(first)))?;
         writer.user_bytes += records.user_bytes as u64;
+        if !writer.watches.is_empty() {
+            writer.watches.note_written(records.iter().map(|(key, _)| key));
+        }
         let write = self.wal_sync.last_write();
         if self.read_state.publisher().is_next(first) {
             self.insert_exclusive(&writer.memtable, &sequences, records.iter());

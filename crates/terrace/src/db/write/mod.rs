@@ -21,9 +21,12 @@
 //! [`WriteQueue`]: super::components::write_queue::WriteQueue
 //! [`WriteContention`]: super::components::write_contention::WriteContention
 
+mod conditional_write;
 mod group;
 mod make_room;
 mod write_stall;
+
+pub use conditional_write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::ops::RangeInclusive;
 
@@ -39,7 +42,7 @@ use crate::error::{Error, Result};
 use crate::memtable::{InsertMode, Memtable};
 use crate::options::WriteOptions;
 use crate::stats::Timer;
-use crate::sync::{Arc, Ordering};
+use crate::sync::{Arc, MutexGuard, Ordering};
 
 /// Maximum bytes of a record buffer that the next write reuses.
 const MAX_REUSED_RECORD_BUFFER: usize = 1 << 20;
@@ -58,31 +61,57 @@ const MEMTABLE_OVERHEAD: usize = 64 << 10;
 /// Bytes that a log grows between two measurements of its fill rate.
 const FILL_RATE_CHECK_BYTES: u64 = 128 << 10;
 
-impl DbInner {
-    pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
-        if batch.is_oversized() {
-            return Err(oversized_error());
-        }
-        if batch.is_out_of_memory() {
-            return Err(Error::out_of_memory(&self.directory, batch.as_bytes().len()));
-        }
-        if batch.is_empty() {
-            return self.write_empty_batch(options);
-        }
-        let operations = batch.iter().map(|operation| match operation {
-            BatchOp::Put { key, value } => (key, Some(value)),
-            BatchOp::Delete { key } => (key, None),
-        });
-        self.commit(
-            batch.len() as u64,
-            batch.as_bytes().len(),
-            |first, record| {
+/// Key of an operation, and its value or None for a deletion.
+type Operation<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// Write without sequence numbers.
+struct PendingWrite<E, O> {
+    /// Number of operations, at least 1.
+    count: u64,
+    /// Bytes of all keys and values, or more.
+    bytes: usize,
+    /// Appends the WAL record for a first sequence number to a buffer.
+    encode: E,
+    operations: O,
+}
+
+impl PendingWrite<(), ()> {
+    /// Returns the write of `batch`, which is not empty.
+    fn from_batch<'a>(
+        batch: &'a WriteBatch,
+    ) -> PendingWrite<impl FnOnce(SequenceNumber, &mut Vec<u8>), impl Iterator<Item = Operation<'a>> + Clone>
+    {
+        PendingWrite {
+            count: batch.len() as u64,
+            bytes: batch.as_bytes().len(),
+            encode: |first: SequenceNumber, record: &mut Vec<u8>| {
                 record.extend_from_slice(&first.to_le_bytes());
                 record.extend_from_slice(&batch.as_bytes()[size_of::<SequenceNumber>()..]);
             },
-            operations,
-            options,
-        )
+            operations: batch.iter().map(|operation| match operation {
+                BatchOp::Put { key, value } => (key, Some(value)),
+                BatchOp::Delete { key } => (key, None),
+            }),
+        }
+    }
+}
+
+impl DbInner {
+    /// Writes `batch`. Returns the sequence number of its last operation.
+    pub(super) fn write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<SequenceNumber> {
+        self.check_batch(batch)?;
+        if batch.is_empty() {
+            return self.write_empty_batch(options);
+        }
+        self.commit(PendingWrite::from_batch(batch), options)
+    }
+
+    /// Returns an error for a batch that lacks an operation.
+    fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
+        if batch.is_oversized() {
+            return Err(oversized_error());
+        }
+        self.check_batch_memory(batch)
     }
 
     /// Writes one operation without a batch. `value` is None for a deletion.
@@ -91,64 +120,94 @@ impl DbInner {
         if key.len().max(value_len) > MAX_KEY_OR_VALUE_LEN {
             return Err(oversized_error());
         }
-        self.commit(
-            1,
-            key.len() + value_len,
-            |first, record| batch::encode_single_op(record, first, key, value),
-            std::iter::once((key, value)),
-            options,
-        )
+        let write = PendingWrite {
+            count: 1,
+            bytes: key.len() + value_len,
+            encode: |first, record: &mut Vec<u8>| batch::encode_single_op(record, first, key, value),
+            operations: std::iter::once((key, value)),
+        };
+        self.commit(write, options)?;
+        Ok(())
     }
 
     /// Executes a write without operations. It adds no record, because some readers of the format
-    /// refuse a log with an empty batch.
-    pub(super) fn write_empty_batch(&self, options: &WriteOptions) -> Result<()> {
+    /// refuse a log with an empty batch. Returns the last sequence number.
+    pub(super) fn write_empty_batch(&self, options: &WriteOptions) -> Result<SequenceNumber> {
         self.check_owner_process()?;
-        let commit = self.commit.lock();
-        commit.as_ref().ok_or_else(|| self.closed_error())?;
+        self.finish_empty_batch(self.commit.lock(), options)
+    }
+
+    /// Executes a write without operations, for a caller that has locked `commit`. Returns the last
+    /// sequence number.
+    fn finish_empty_batch(
+        &self,
+        commit: MutexGuard<'_, Option<WalWriter>>,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        let last = commit.as_ref().ok_or_else(|| self.closed_error())?.last_sequence;
         self.background_error.check()?;
         let write = self.wal_sync.last_write();
         drop(commit);
-        if options.sync { self.sync_wal_to(write) } else { Ok(()) }
+        if options.sync {
+            self.sync_wal_to(write)?;
+        }
+        Ok(last)
     }
 
-    /// Writes `count` operations of `bytes` bytes in total. `encode` creates the WAL record for
-    /// their first sequence number.
-    fn commit<'a>(
-        &self,
-        count: u64,
-        bytes: usize,
-        encode: impl FnOnce(SequenceNumber, &mut Vec<u8>),
-        operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
-        options: &WriteOptions,
-    ) -> Result<()> {
-        self.check_owner_process()?;
+    /// Delays a write of `bytes` bytes while compactions lag.
+    #[inline]
+    fn delay_write(&self, bytes: usize) {
         if let Some(slept) = self.write_controller.delay_write(bytes, &*self.options.env.clock) {
             self.record_stall(Timer::WriteDelay, None, slept);
         }
-        let encode = if self.should_queue() {
-            match self.write_queue.push(count, bytes, encode) {
+    }
+
+    fn commit<'a>(
+        &self,
+        mut write: PendingWrite<
+            impl FnOnce(SequenceNumber, &mut Vec<u8>),
+            impl Iterator<Item = Operation<'a>> + Clone,
+        >,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        self.check_owner_process()?;
+        self.delay_write(write.bytes);
+        if self.should_queue() {
+            match self.write_queue.push(write.count, write.bytes, write.encode) {
                 Ok(queued) => {
-                    let (first, write) = self.commit_queued(&queued)?;
-                    return self.finish_write(&(first..=first + count - 1), write, options);
+                    let (first, number) = self.commit_queued(&queued)?;
+                    return self.finish_write(&(first..=first + write.count - 1), number, options);
                 }
-                Err(encode) => encode,
+                Err(encode) => write.encode = encode,
             }
-        } else {
-            encode
-        };
+        }
         self.write_contention.arrive();
         let mut commit = self.lock_commit();
         self.make_room_for_write(&mut commit)?;
+        let (sequences, number) = self.append_and_insert(commit, write)?;
+        self.finish_write(&sequences, number, options)
+    }
+
+    /// Executes steps 2 to 4 for a caller that has locked `commit` and made room. Returns the
+    /// sequence numbers of the write, and its number for the sync.
+    #[inline]
+    fn append_and_insert<'a>(
+        &self,
+        mut commit: MutexGuard<'_, Option<WalWriter>>,
+        write: PendingWrite<
+            impl FnOnce(SequenceNumber, &mut Vec<u8>),
+            impl Iterator<Item = Operation<'a>> + Clone,
+        >,
+    ) -> Result<(RangeInclusive<SequenceNumber>, u64)> {
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
-        let sequences = writer.last_sequence + 1..=writer.last_sequence + count;
+        let sequences = writer.last_sequence + 1..=writer.last_sequence + write.count;
         let first = *sequences.start();
-        let reservation = self.reserve_memory(writer, bytes)?;
+        let reservation = self.reserve_memory(writer, write.bytes)?;
         self.append_to_wal(writer, &sequences, |writer| {
             let mut record = std::mem::take(&mut writer.record_buffer);
             record.clear();
             record.extend_from_slice(&[0; FRAGMENT_HEADER_SIZE]);
-            encode(first, &mut record);
+            (write.encode)(first, &mut record);
             let appended = writer.append(&mut record);
             if record.capacity() <= MAX_REUSED_RECORD_BUFFER {
                 writer.record_buffer = record;
@@ -157,34 +216,37 @@ impl DbInner {
         })?;
         // The memtable gets this memory.
         drop(reservation);
-        writer.user_bytes += bytes as u64;
-        let write = self.wal_sync.last_write();
+        writer.user_bytes += write.bytes as u64;
+        if !writer.watches.is_empty() {
+            writer.watches.note_written(write.operations.clone().map(|(key, _)| key));
+        }
+        let number = self.wal_sync.last_write();
         if self.is_exclusive_writer(writer, &sequences) {
-            self.insert_exclusive(&writer.memtable, &sequences, operations);
+            self.insert_exclusive(&writer.memtable, &sequences, write.operations);
             drop(commit);
         } else {
             let memtable = Arc::clone(&writer.memtable);
             drop(commit);
-            self.insert_concurrent(&memtable, &sequences, operations)?;
+            self.insert_concurrent(&memtable, &sequences, write.operations)?;
         }
-        self.finish_write(&sequences, write, options)
+        Ok((sequences, number))
     }
 
-    /// Executes step 5 for the write number `write`.
+    /// Executes step 5 for the write number `write`. Returns its last sequence number.
     #[inline]
     fn finish_write(
         &self,
         sequences: &RangeInclusive<SequenceNumber>,
         write: u64,
         options: &WriteOptions,
-    ) -> Result<()> {
-        if !options.sync {
-            return Ok(());
+    ) -> Result<SequenceNumber> {
+        if options.sync
+            && let Err(error) = self.sync_wal_to(write)
+            && self.retract(sequences)
+        {
+            return Err(error);
         }
-        match self.sync_wal_to(write) {
-            Err(error) if self.retract(sequences) => Err(error),
-            _ => Ok(()),
-        }
+        Ok(*sequences.end())
     }
 
     /// Ensures that the record and the memtable have memory for a write of `bytes` bytes. A write

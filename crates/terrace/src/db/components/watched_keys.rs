@@ -1,0 +1,132 @@
+//! Keys that a conditional write watches while it checks them without a lock.
+//!
+//! ```text
+//!   conditional write:  add the watch under `commit`   check   remove it under `commit`
+//!   other writers:                  ... each notes its keys, under `commit` ...
+//! ```
+
+use std::ops::Bound;
+
+use terrace_format::comparator::Comparator;
+
+use crate::sync::Arc;
+
+/// Begin and end of a range.
+type WatchedRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Keys and ranges of one conditional write.
+pub(crate) struct WatchedKeys {
+    comparator: Arc<dyn Comparator>,
+    /// In the order of the comparator.
+    keys: Vec<Vec<u8>>,
+    ranges: Vec<WatchedRange>,
+}
+
+impl WatchedKeys {
+    pub(crate) fn new(
+        comparator: &Arc<dyn Comparator>,
+        mut keys: Vec<Vec<u8>>,
+        ranges: Vec<WatchedRange>,
+    ) -> WatchedKeys {
+        keys.sort_unstable_by(|a, b| comparator.compare(a, b));
+        WatchedKeys { comparator: Arc::clone(comparator), keys, ranges }
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        self.keys.binary_search_by(|watched| self.comparator.compare(watched, key)).is_ok()
+            || self.ranges.iter().any(|(begin, end)| {
+                is_after_begin(&*self.comparator, key, begin.as_ref().map(Vec::as_slice))
+                    && is_before_end(&*self.comparator, key, end.as_ref().map(Vec::as_slice))
+            })
+    }
+}
+
+/// Returns true if `key` is not below the range that starts with `begin`.
+pub(crate) fn is_after_begin(comparator: &dyn Comparator, key: &[u8], begin: Bound<&[u8]>) -> bool {
+    match begin {
+        Bound::Unbounded => true,
+        Bound::Included(begin) => comparator.compare(key, begin).is_ge(),
+        Bound::Excluded(begin) => comparator.compare(key, begin).is_gt(),
+    }
+}
+
+/// Returns true if `key` is not above the range that ends with `end`.
+pub(crate) fn is_before_end(comparator: &dyn Comparator, key: &[u8], end: Bound<&[u8]>) -> bool {
+    match end {
+        Bound::Unbounded => true,
+        Bound::Included(end) => comparator.compare(key, end).is_le(),
+        Bound::Excluded(end) => comparator.compare(key, end).is_lt(),
+    }
+}
+
+/// Watches of the running conditional writes.
+#[derive(Default)]
+pub(crate) struct WatchList {
+    watches: Vec<Watch>,
+    last_id: u64,
+}
+
+struct Watch {
+    id: u64,
+    keys: Arc<WatchedKeys>,
+    /// Watched key that another writer wrote.
+    written_key: Option<Vec<u8>>,
+}
+
+impl WatchList {
+    /// Returns true if no conditional write watches a key, so that a writer need not note its keys.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.watches.is_empty()
+    }
+
+    /// Starts to watch `keys`. Returns the identifier of the watch.
+    pub(crate) fn add(&mut self, keys: Arc<WatchedKeys>) -> u64 {
+        self.last_id += 1;
+        self.watches.push(Watch { id: self.last_id, keys, written_key: None });
+        self.last_id
+    }
+
+    /// Ends watch `id`. Returns the key that another writer wrote meanwhile, if one did.
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Vec<u8>> {
+        let index = self.watches.iter().position(|watch| watch.id == id)?;
+        self.watches.swap_remove(index).written_key
+    }
+
+    /// Notes a write of `keys`.
+    pub(crate) fn note_written<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]> + Clone) {
+        for watch in self.watches.iter_mut().filter(|watch| watch.written_key.is_none()) {
+            watch.written_key = keys.clone().find(|key| watch.keys.contains(key)).map(<[u8]>::to_vec);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_format::comparator::bytewise;
+
+    use super::*;
+
+    fn watched(keys: &[&str], ranges: &[(Bound<&str>, Bound<&str>)]) -> Arc<WatchedKeys> {
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        let ranges = ranges.iter().map(|(begin, end)| (begin.map(bytes), end.map(bytes)));
+        let keys = keys.iter().map(|key| bytes(key)).collect();
+        Arc::new(WatchedKeys::new(&bytewise(), keys, ranges.collect()))
+    }
+
+    #[test]
+    fn watch_reports_the_first_written_key() {
+        let mut list = WatchList::default();
+        let keys = list.add(watched(&["d", "b"], &[]));
+        let to_g = (Bound::Included("e"), Bound::Excluded("g"));
+        let range = list.add(watched(&[], &[to_g, (Bound::Excluded("x"), Bound::Unbounded)]));
+        let other = list.add(watched(&["a"], &[(Bound::Excluded("g"), Bound::Excluded("i"))]));
+        list.note_written([b"c".as_slice(), b"g", b"d"].into_iter());
+        list.note_written([b"b".as_slice(), b"i", b"x", b"zz"].into_iter());
+        assert_eq!(list.remove(keys), Some(b"d".to_vec()));
+        assert_eq!(list.remove(range), Some(b"zz".to_vec()));
+        assert_eq!(list.remove(other), None);
+        assert_eq!(list.remove(other), None);
+        assert!(list.is_empty());
+    }
+}

@@ -1,0 +1,48 @@
+//! Access of higher layers, such as transactions, to an open database.
+
+use std::any::Any;
+
+use terrace_env::Clock;
+use terrace_format::batch::WriteBatch;
+use terrace_format::comparator::Comparator;
+use terrace_format::key::SequenceNumber;
+
+use super::Db;
+use super::inner::DbInner;
+use crate::error::Result;
+use crate::options::WriteOptions;
+use crate::sync::Arc;
+
+impl DbInner {
+    /// Returns the state of a higher layer, which `create` creates at the first call.
+    pub(super) fn extension<T: Any + Send + Sync>(&self, create: impl FnOnce() -> T) -> Arc<T> {
+        let extension = Arc::clone(self.extension.get_or_init(|| Arc::new(create())));
+        // Only one module uses the slot, so the type is always the same.
+        extension.downcast().expect("the slot has one type")
+    }
+}
+
+impl Db {
+    /// Same as [`Db::write_with`]. Returns the sequence number of the last operation.
+    pub(crate) fn write_numbered(
+        &self,
+        batch: &WriteBatch,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        self.writer()?.write(batch, options)
+    }
+
+    /// Returns the state of a higher layer, which `create` creates at the first call. One database
+    /// has one such state.
+    pub(crate) fn extension<T: Any + Send + Sync>(&self, create: impl FnOnce() -> T) -> Arc<T> {
+        self.handle().inner.extension(create)
+    }
+
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.handle().inner.options.env.clock)
+    }
+
+    pub(crate) fn comparator(&self) -> &Arc<dyn Comparator> {
+        self.handle().inner.comparator.user_comparator()
+    }
+}

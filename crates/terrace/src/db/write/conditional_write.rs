@@ -1,0 +1,431 @@
+//! Conditional writes: a batch that is applied only if no other writer changed certain keys.
+//!
+//! ```text
+//!   1. n1 = last visible sequence number; check all keys and ranges            no lock
+//!   2. lock `commit`; n2 = last assigned sequence number
+//!        n2 = n1                          -> 4
+//!        few keys, and no flush since 1   -> check the memtables again -> 4
+//!        otherwise                        -> watch the keys; unlock -> 3
+//!   3. check up to n2; lock `commit`; another writer wrote a watched key -> conflict
+//!   4. write, like any other batch
+//! ```
+//!
+//! A write has its sequence number before its entries are in the memtable. So the check waits until
+//! all writes up to n2 are applied. This delays no other writer: a later write becomes visible
+//! after them anyway.
+//!
+//! The check is exact, whatever the age of the snapshot. The snapshot is registered, so no
+//! compaction drops a tombstone that is newer than it, and no compaction ever drops the newest
+//! version of a key. `delete_range` drops tables only while no snapshot exists.
+
+use std::ops::{Bound, RangeBounds};
+
+use terrace_format::batch::WriteBatch;
+use terrace_format::key::{self, MAX_SEQUENCE_NUMBER, SequenceNumber, with_seek_key};
+use terrace_sync::mutant;
+
+use super::{PendingWrite, WalWriter};
+use crate::db::Db;
+use crate::db::components::watched_keys::{WatchedKeys, is_after_begin, is_before_end};
+use crate::db::inner::{DbInner, ReadState};
+use crate::error::{Error, Result};
+use crate::internal_iterator::InternalIterator;
+use crate::iterator::ChildIter;
+use crate::options::{DEFAULT_READ_OPTIONS, WriteOptions};
+use crate::snapshot::Snapshot;
+use crate::sync::{Arc, MutexGuard, Ordering};
+use crate::table::BlockReadOptions;
+use crate::version::KeyRange;
+
+/// Maximum number of keys that a conditional write checks again while it holds `commit`: a few
+/// microseconds.
+const MAX_KEYS_UNDER_LOCK: usize = 32;
+
+/// Condition of [`Db::write_if`]: no other writer wrote these keys and ranges since a snapshot.
+///
+/// A put, a deletion and a [`Db::delete_range`] are writes of a key, even if the value stays the
+/// same.
+///
+/// ```
+/// # let env = terrace::Env::in_memory();
+/// # let options = terrace::Options::default().create_if_missing(true).env(env);
+/// # let db = terrace::Db::open("cities", &options)?;
+/// use terrace::Unchanged;
+///
+/// let snapshot = db.snapshot();
+/// let swiss = (b"CH/".as_slice()..b"CH0").into();
+/// let condition = Unchanged { since: &snapshot, keys: &[b"AT/Wien".into()], ranges: &[swiss] };
+/// # let mut batch = terrace::WriteBatch::new();
+/// # batch.put("a", "");
+/// # db.write_if(&batch, &condition)?;
+/// # Ok::<(), terrace::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Unchanged<'a> {
+    /// State after which a write is a conflict. It is a snapshot of the same database.
+    pub since: &'a Snapshot,
+    /// Keys in any order. They may repeat.
+    pub keys: &'a [UnchangedKey<'a>],
+    /// Ranges in any order. They may overlap.
+    pub ranges: &'a [UnchangedRange<'a>],
+}
+
+/// Key of [`Unchanged`].
+#[derive(Debug, Clone, Copy)]
+pub struct UnchangedKey<'a> {
+    /// User key.
+    pub key: &'a [u8],
+    /// Sequence number after which a write of this key is a conflict, if it is greater than that of
+    /// the snapshot. It is 0 by default.
+    pub since: SequenceNumber,
+}
+
+impl<'a> From<&'a [u8]> for UnchangedKey<'a> {
+    fn from(key: &'a [u8]) -> UnchangedKey<'a> {
+        UnchangedKey { key, since: 0 }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for UnchangedKey<'a> {
+    fn from(key: &'a [u8; N]) -> UnchangedKey<'a> {
+        UnchangedKey { key, since: 0 }
+    }
+}
+
+/// Range of keys of [`Unchanged`]. It covers keys that do not exist, too.
+///
+/// ```
+/// use terrace::UnchangedRange;
+///
+/// let swiss = UnchangedRange::from(b"CH/".as_slice()..b"CH0");
+/// let all = UnchangedRange::from(..);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct UnchangedRange<'a> {
+    /// First key.
+    pub begin: Bound<&'a [u8]>,
+    /// Last key.
+    pub end: Bound<&'a [u8]>,
+}
+
+impl<'a, R: RangeBounds<&'a [u8]>> From<R> for UnchangedRange<'a> {
+    fn from(range: R) -> UnchangedRange<'a> {
+        UnchangedRange { begin: range.start_bound().cloned(), end: range.end_bound().cloned() }
+    }
+}
+
+impl UnchangedKey<'_> {
+    /// Returns the sequence number after which a write is a conflict.
+    fn since(&self, condition: &Unchanged<'_>) -> SequenceNumber {
+        self.since.max(condition.since.sequence())
+    }
+}
+
+impl UnchangedRange<'_> {
+    /// Returns a range that contains this one, with both ends included.
+    fn key_range(&self) -> KeyRange<'_> {
+        KeyRange { begin: bound_key(self.begin), end: bound_key(self.end) }
+    }
+}
+
+fn bound_key(bound: Bound<&[u8]>) -> Option<&[u8]> {
+    match bound {
+        Bound::Included(key) | Bound::Excluded(key) => Some(key),
+        Bound::Unbounded => None,
+    }
+}
+
+/// Removes a watch, also if the check fails or panics.
+struct WatchGuard<'a> {
+    db: &'a DbInner,
+    /// Identifier of the watch. None after its removal.
+    id: Option<u64>,
+}
+
+impl Drop for WatchGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id
+            && let Some(writer) = self.db.commit.lock().as_mut()
+        {
+            writer.watches.remove(id);
+        }
+    }
+}
+
+impl DbInner {
+    /// Writes `batch` if `condition` holds. Returns the sequence number of its last operation.
+    fn write_if(
+        &self,
+        batch: &WriteBatch,
+        condition: &Unchanged<'_>,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        self.check_batch(batch)?;
+        self.check_owner_process()?;
+        if !condition.since.belongs_to(&self.snapshots) {
+            return Err(Error::InvalidArgument("snapshot belongs to another database".into()));
+        }
+        self.delay_write(batch.as_bytes().len());
+        let checked = self.read_state.visible_seqno().load(Ordering::Acquire);
+        self.check_condition(condition)?;
+        self.write_contention.arrive();
+        let mut commit = self.lock_commit();
+        self.make_room_for_write(&mut commit)?;
+        let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
+        let commit = if writer.last_sequence == checked || mutant!(ConditionCheckedTooEarly) {
+            commit
+        } else if self.can_check_under_lock(condition, checked) {
+            let last = writer.last_sequence;
+            if !mutant!(InsertInFlightUnseen) {
+                self.wait_until_applied(last)?;
+            }
+            self.check_memtables(condition, last)?;
+            commit
+        } else {
+            self.check_with_watch(commit, condition)?
+        };
+        if batch.is_empty() {
+            return self.finish_empty_batch(commit, options);
+        }
+        let (sequences, number) = self.append_and_insert(commit, PendingWrite::from_batch(batch))?;
+        self.finish_write(&sequences, number, options)
+    }
+
+    /// Returns true if the memtables hold all writes after `checked`, and the check is short.
+    fn can_check_under_lock(&self, condition: &Unchanged<'_>, checked: SequenceNumber) -> bool {
+        condition.ranges.is_empty()
+            && condition.keys.len() <= MAX_KEYS_UNDER_LOCK
+            && self.read_state.current().flushed_sequence <= checked
+    }
+
+    /// Executes step 3. Returns the lock of `commit`, under which `condition` holds.
+    fn check_with_watch<'a>(
+        &'a self,
+        mut commit: MutexGuard<'a, Option<WalWriter>>,
+        condition: &Unchanged<'_>,
+    ) -> Result<MutexGuard<'a, Option<WalWriter>>> {
+        drop(commit);
+        // The copies of a large set would delay other writers.
+        let keys = condition.keys.iter().map(|key| key.key.to_vec()).collect();
+        let ranges = condition
+            .ranges
+            .iter()
+            .map(|range| (range.begin.map(<[u8]>::to_vec), range.end.map(<[u8]>::to_vec)));
+        let watched = WatchedKeys::new(self.comparator.user_comparator(), keys, ranges.collect());
+        commit = self.commit.lock();
+        let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
+        let last = writer.last_sequence;
+        let id = writer.watches.add(Arc::new(watched));
+        drop(commit);
+        let mut guard = WatchGuard { db: self, id: Some(id) };
+        self.wait_until_applied(last)?;
+        self.check_condition(condition)?;
+        commit = self.commit.lock();
+        self.make_room_for_write(&mut commit)?;
+        let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
+        let written_key = writer.watches.remove(id);
+        guard.id = None;
+        match written_key {
+            Some(key) if !mutant!(WatchIgnored) => Err(Error::Conflict { key }),
+            _ => Ok(commit),
+        }
+    }
+
+    /// Returns a conflict if a write that is visible now does not fit `condition`.
+    fn check_condition(&self, condition: &Unchanged<'_>) -> Result<()> {
+        // A flush in between may have hidden a version only by a later one. The read state is
+        // loaded first, so this sequence number sees the later one.
+        let (read_state, visible) = self.read_state.load();
+        for key in condition.keys {
+            let since = key.since(condition);
+            let newest = match newest_in_memtables(&read_state, key.key, visible) {
+                None if since < read_state.flushed_sequence => {
+                    self.newest_in_tables(&read_state, key.key, visible)?
+                }
+                newest => newest,
+            };
+            check_sequence(newest, since, key.key)?;
+        }
+        for range in condition.ranges {
+            self.check_range(&read_state, range, condition.since.sequence(), visible)?;
+        }
+        Ok(())
+    }
+
+    /// Returns a conflict if a write up to `last`, in a memtable, does not fit the keys of
+    /// `condition`.
+    fn check_memtables(&self, condition: &Unchanged<'_>, last: SequenceNumber) -> Result<()> {
+        let read_state = self.read_state.current();
+        for key in condition.keys {
+            let newest = newest_in_memtables(&read_state, key.key, last);
+            check_sequence(newest, key.since(condition), key.key)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the sequence number of the newest version of `user_key` in a table up to `visible`.
+    fn newest_in_tables(
+        &self,
+        read_state: &ReadState,
+        user_key: &[u8],
+        visible: SequenceNumber,
+    ) -> Result<Option<SequenceNumber>> {
+        let mut found = None;
+        with_seek_key(user_key, visible, |target| {
+            read_state.version.get(
+                target,
+                &self.table_cache,
+                BlockReadOptions::from_read_options(&DEFAULT_READ_OPTIONS),
+                &mut found,
+            )
+        })?;
+        Ok(found.map(|entry| entry.trailer >> 8))
+    }
+
+    /// Returns a conflict if `range` holds a version after `since` and up to `visible`.
+    fn check_range(
+        &self,
+        read_state: &ReadState,
+        range: &UnchangedRange<'_>,
+        since: SequenceNumber,
+        visible: SequenceNumber,
+    ) -> Result<()> {
+        let memtables = read_state.non_empty_memtables().map(|memtable| ChildIter::Memtable(memtable.iter()));
+        let newer_tables = read_state.version.child_iters_newer_than(
+            since,
+            range.key_range(),
+            &self.table_cache,
+            BlockReadOptions::from_read_options(&DEFAULT_READ_OPTIONS),
+        );
+        for mut entries in memtables.chain(newer_tables) {
+            match bound_key(range.begin) {
+                None => entries.seek_to_first(),
+                Some(begin) => with_seek_key(begin, MAX_SEQUENCE_NUMBER, |target| entries.seek(target)),
+            }
+            while entries.valid() {
+                let user_key = key::user_key(entries.key());
+                let order = self.comparator.user_comparator();
+                if !is_before_end(&**order, user_key, range.end) {
+                    break;
+                }
+                let sequence = key::trailer(entries.key()) >> 8;
+                if sequence <= visible && is_after_begin(&**order, user_key, range.begin) {
+                    check_sequence(Some(sequence), since, user_key)?;
+                }
+                entries.next();
+            }
+            entries.status()?;
+        }
+        Ok(())
+    }
+
+    fn last_change(&self, user_key: &[u8]) -> Result<Option<SequenceNumber>> {
+        let (read_state, visible) = self.read_state.load();
+        match newest_in_memtables(&read_state, user_key, visible) {
+            None => self.newest_in_tables(&read_state, user_key, visible),
+            newest => Ok(newest),
+        }
+    }
+}
+
+/// Returns the sequence number of the newest version of `user_key` in a memtable up to `visible`.
+fn newest_in_memtables(
+    read_state: &ReadState,
+    user_key: &[u8],
+    visible: SequenceNumber,
+) -> Option<SequenceNumber> {
+    read_state
+        .non_empty_memtables()
+        .find_map(|memtable| memtable.get(user_key, visible))
+        .map(|found| found.sequence)
+}
+
+fn check_sequence(newest: Option<SequenceNumber>, since: SequenceNumber, key: &[u8]) -> Result<()> {
+    if newest.is_some_and(|newest| newest > since) {
+        return Err(Error::Conflict { key: key.to_vec() });
+    }
+    Ok(())
+}
+
+/// Conditional writes.
+impl Db {
+    /// Applies all operations of `batch` if `condition` holds at this moment, or none of them.
+    /// Returns the sequence number of the last operation.
+    ///
+    /// The check and the write are one step: no other write happens in between. Other writers need
+    /// not know of it: plain puts and batches count, too. The check is exact for a snapshot of any
+    /// age. A call holds the writers' lock no longer than [`Db::write`] does, whatever the size of
+    /// the condition. The cost is about one get for each key, and one scan for each range of the
+    /// entries in memory and of the tables that are newer than the snapshot.
+    ///
+    /// An empty batch only checks, and returns the last sequence number.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::Conflict`] with the key that another writer wrote. Nothing is written. The caller
+    ///   takes a new snapshot, reads again, and tries again.
+    /// - [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the snapshot belongs to
+    ///   another database.
+    /// - The errors of [`Db::write`], and those of a get: a table that the check needs is damaged.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// use terrace::{Error, ReadOptions, Unchanged, WriteBatch};
+    ///
+    /// db.put("visits", "41")?;
+    /// let snapshot = db.snapshot();
+    /// let condition = Unchanged { since: &snapshot, keys: &[b"visits".into()], ranges: &[] };
+    /// let mut batch = WriteBatch::new();
+    /// batch.put("visits", "42");
+    /// db.write_if(&batch, &condition)?;
+    /// assert!(matches!(db.write_if(&batch, &condition), Err(Error::Conflict { .. })));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn write_if(&self, batch: &WriteBatch, condition: &Unchanged<'_>) -> Result<SequenceNumber> {
+        self.write_if_with(batch, condition, &WriteOptions::default())
+    }
+
+    /// Same as [`Db::write_if`], with write options.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// use terrace::{Unchanged, WriteBatch, WriteOptions};
+    ///
+    /// let snapshot = db.snapshot();
+    /// let condition = Unchanged { since: &snapshot, keys: &[b"CH/Bern".into()], ranges: &[] };
+    /// let mut batch = WriteBatch::new();
+    /// batch.put("CH/Bern", "46.95,7.45");
+    /// db.write_if_with(&batch, &condition, &WriteOptions::default().sync(true))?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn write_if_with(
+        &self,
+        batch: &WriteBatch,
+        condition: &Unchanged<'_>,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
+        self.writer()?.write_if(batch, condition, options)
+    }
+
+    /// Returns the sequence number of the last write of `key`, a put or a delete. Returns None if
+    /// no write is known: the key never existed, or compactions have dropped its tombstone.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put("CH/Bern", "46.95,7.45")?;
+    /// let written = db.last_change("CH/Bern")?;
+    /// db.put("CH/Chur", "46.85,9.53")?;
+    /// assert_eq!(db.last_change("CH/Bern")?, written);
+    /// assert_eq!(db.last_change("CH/Thun")?, None);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn last_change(&self, key: impl AsRef<[u8]>) -> Result<Option<SequenceNumber>> {
+        self.reader(&DEFAULT_READ_OPTIONS).inner.last_change(key.as_ref())
+    }
+}

@@ -1,0 +1,526 @@
+//! Transactions.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use terrace::{
+    Db, Env, Error, ErrorKind, Isolation, Options, ReadOptions, Result, Transaction, TransactionOptions,
+    WriteBatch,
+};
+
+fn open() -> Db {
+    let options = Options::default().create_if_missing(true).write_buffer_size(64 << 10);
+    Db::open("db", &options.env(Env::in_memory())).unwrap()
+}
+
+fn serializable() -> TransactionOptions {
+    TransactionOptions::default()
+}
+
+fn snapshot() -> TransactionOptions {
+    TransactionOptions::default().isolation(Isolation::Snapshot)
+}
+
+fn text(value: Option<Vec<u8>>) -> Option<String> {
+    value.map(|bytes| String::from_utf8(bytes).unwrap())
+}
+
+#[track_caller]
+fn assert_conflict(result: Result<u64>, key: &str) {
+    match result {
+        Err(Error::Conflict { key: found }) => assert_eq!(found, key.as_bytes()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn commit_fails_if_a_read_key_changed() {
+    for change in [|db: &Db| db.put("a", "1"), |db: &Db| db.delete("a"), |db: &Db| db.put("a", "0")] {
+        let db = open();
+        db.put("a", "0").unwrap();
+        let mut transaction = db.begin(&serializable());
+        assert_eq!(text(transaction.get("a").unwrap()).as_deref(), Some("0"));
+        change(&db).unwrap();
+        assert_eq!(text(transaction.get("a").unwrap()).as_deref(), Some("0"), "a repeated read");
+        transaction.put("b", "1").unwrap();
+        assert_conflict(transaction.commit(), "a");
+        assert_eq!(db.get("b").unwrap(), None);
+    }
+}
+
+#[test]
+fn absent_key_and_empty_range_count_as_read() {
+    let db = open();
+    let mut transaction = db.begin(&serializable());
+    assert!(!transaction.contains("a").unwrap());
+    db.put("a", "1").unwrap();
+    transaction.put("b", "1").unwrap();
+    assert_conflict(transaction.commit(), "a");
+
+    let mut transaction = db.begin(&serializable());
+    let prefix = ReadOptions::default().prefix("order/");
+    assert_eq!(transaction.iter_with(&prefix).unwrap().count(), 0);
+    db.put("order/17", "").unwrap();
+    transaction.put("orders", "0").unwrap();
+    assert_conflict(transaction.commit(), "order/17");
+}
+
+/// Each of two doctors may leave if the other one stays.
+#[test]
+fn write_skew_is_possible_only_under_snapshot_isolation() {
+    for (options, expected) in [(serializable(), 1), (snapshot(), 0)] {
+        for by_scan in [false, true] {
+            let db = open();
+            db.put("on call/1", "").unwrap();
+            db.put("on call/2", "").unwrap();
+            let leave = |own: &str| {
+                let mut transaction = db.begin(&options);
+                let present = if by_scan {
+                    transaction.iter_with(&ReadOptions::default().prefix("on call/")).unwrap().count()
+                } else {
+                    let keys = ["on call/1", "on call/2"];
+                    transaction.multi_get(&keys).unwrap().iter().flatten().count()
+                };
+                assert_eq!(present, 2);
+                transaction.delete(own).unwrap();
+                transaction
+            };
+            let first = leave("on call/1");
+            let second = leave("on call/2");
+            first.commit().unwrap();
+            let second = second.commit();
+            assert_eq!(second.is_ok(), expected == 0, "{second:?}");
+            assert_eq!(db.prefix("on call/").count(), expected);
+        }
+    }
+}
+
+#[test]
+fn snapshot_isolation_loses_no_update() {
+    let db = open();
+    let mut transaction = db.begin(&snapshot());
+    assert!(transaction.get("a").unwrap().is_none());
+    assert!(transaction.get("c").unwrap().is_none());
+    transaction.put("a", "1").unwrap();
+    db.put("c", "other").unwrap();
+    db.put("a", "2").unwrap();
+    assert_conflict(transaction.commit(), "a");
+    assert_eq!(text(db.get("a").unwrap()).as_deref(), Some("2"));
+
+    let mut transaction = db.begin(&snapshot());
+    transaction.get_for_update("a").unwrap();
+    transaction.put("b", "1").unwrap();
+    db.put("a", "3").unwrap();
+    assert_conflict(transaction.commit(), "a");
+}
+
+#[test]
+fn untracked_reads_blind_writes_and_read_only_transactions_never_conflict() {
+    let db = open();
+    let mut untracked = db.begin(&serializable());
+    let mut blind = db.begin(&serializable());
+    let mut read_only = db.begin(&serializable());
+    untracked.get_untracked("a").unwrap();
+    untracked.put("b", "1").unwrap();
+    blind.put("a", "blind").unwrap();
+    read_only.get("a").unwrap();
+    db.put("a", "plain").unwrap();
+    untracked.commit().unwrap();
+    read_only.commit().unwrap();
+    let sequence = blind.commit().unwrap();
+    assert_eq!(sequence, db.snapshot().sequence());
+    assert_eq!(text(db.get("a").unwrap()).as_deref(), Some("blind"));
+}
+
+#[test]
+fn savepoint_undoes_writes_and_keeps_reads() {
+    let db = open();
+    db.put("a", "0").unwrap();
+    let mut transaction = db.begin(&serializable());
+    transaction.put("a", "1").unwrap();
+    let first = transaction.savepoint();
+    for n in 0..20 {
+        transaction.put(format!("{n}"), "").unwrap();
+    }
+    transaction.delete("a").unwrap();
+    transaction.get("read after the savepoint").unwrap();
+    let second = transaction.savepoint();
+    transaction.rollback_to(first).unwrap();
+    assert_eq!(text(transaction.get("a").unwrap()).as_deref(), Some("1"));
+    assert_eq!(transaction.iter().unwrap().count(), 1);
+    assert_eq!(transaction.rollback_to(second).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    transaction.put("b", "1").unwrap();
+    transaction.rollback_to(first).unwrap();
+    let other = db.begin(&serializable()).savepoint();
+    assert_eq!(transaction.rollback_to(other).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    db.put("read after the savepoint", "").unwrap();
+    assert_conflict(transaction.commit(), "read after the savepoint");
+}
+
+#[test]
+fn memory_is_limited() {
+    let db = open();
+    let options = serializable().memory(10_000);
+    let too_large =
+        |result: Result<()>| matches!(result, Err(Error::TransactionTooLarge { limit: 10_000, .. }));
+    let mut transaction = db.begin(&options);
+    transaction.put("kept", [0; 9_000]).unwrap();
+    assert!(too_large(transaction.put("refused", [0; 2_000])));
+    transaction.commit().unwrap();
+    assert!(db.get("kept").unwrap().is_some() && db.get("refused").unwrap().is_none());
+
+    let mut transaction = db.begin(&options);
+    let refused = (0..1_000).find(|n| transaction.get(format!("key {n}")).is_err());
+    assert!(refused.is_some_and(|n| n > 50), "{refused:?}");
+    let mut transaction = db.begin(&options);
+    let mut cursor = transaction.raw_iter().unwrap();
+    db.put("z", "").unwrap();
+    let refused = (0..1_000).find(|n| {
+        cursor.seek(format!("{:03}", 999 - n).as_bytes());
+        cursor.status().is_err()
+    });
+    assert!(refused.is_some_and(|n| n > 50), "{refused:?}");
+    assert!(too_large(cursor.status()));
+}
+
+#[test]
+fn large_transaction() {
+    let db = open();
+    db.transact(|transaction| {
+        for n in 0..100_000u32 {
+            transaction.put(n.to_be_bytes(), [1; 16])?;
+        }
+        assert_eq!(transaction.get(77u32.to_be_bytes())?, Some(vec![1; 16]));
+        for n in 0..1_000u32 {
+            transaction.get((n * 1_000).to_be_bytes())?;
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(db.iter().count(), 100_000);
+}
+
+#[test]
+fn body_that_fails_or_panics_writes_nothing() {
+    let db = open();
+    let failed = db.transact(|transaction| {
+        transaction.put("a", "1")?;
+        Err::<(), _>(Error::NotFound("of the caller".into()))
+    });
+    assert_eq!(failed.unwrap_err().kind(), ErrorKind::NotFound);
+    let locking = serializable().locking(true);
+    let panicked = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        db.transact_with(&locking, |transaction| -> Result<()> {
+            transaction.put("a", "1")?;
+            panic!("of the caller")
+        })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(db.get("a").unwrap(), None);
+    db.transact_with(&locking.lock_timeout(Duration::ZERO), |transaction| transaction.put("a", "2")).unwrap();
+}
+
+#[test]
+fn closed_database_refuses_the_commit() {
+    let db = open();
+    let mut transaction = db.begin(&serializable());
+    transaction.get("a").unwrap();
+    transaction.put("a", "1").unwrap();
+    db.shutdown().unwrap();
+    assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::NotSupported);
+}
+
+#[test]
+fn attempts_are_limited() {
+    let db = open();
+    let mut runs = 0;
+    let result = db.transact_with(&serializable().attempts(7), |transaction| {
+        runs += 1;
+        transaction.get("a")?;
+        db.put("a", format!("{runs}"))?;
+        transaction.put("b", "")
+    });
+    assert!(result.unwrap_err().is_retryable());
+    assert_eq!(runs, 7);
+}
+
+#[test]
+fn deadlock_is_found_at_once() {
+    let db = open();
+    let options = serializable().locking(true).lock_timeout(Duration::from_secs(60));
+    let started = Instant::now();
+    let barrier = std::sync::Barrier::new(2);
+    let lock_both = |first: &str, second: &str| -> Result<u64> {
+        let mut transaction = db.begin(&options);
+        transaction.get_for_update(first)?;
+        barrier.wait();
+        transaction.put(second, "")?;
+        transaction.commit()
+    };
+    let results = std::thread::scope(|scope| {
+        let other = scope.spawn(|| lock_both("b", "a"));
+        [lock_both("a", "b"), other.join().unwrap()]
+    });
+    let deadlocks = results.iter().filter(|result| matches!(result, Err(Error::Deadlock { .. }))).count();
+    assert_eq!((deadlocks, results.iter().filter(|result| result.is_ok()).count()), (1, 1), "{results:?}");
+    assert!(started.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn lock_timeout_names_the_key_and_ends_the_transaction() {
+    let db = open();
+    let options = serializable().locking(true).lock_timeout(Duration::from_millis(10));
+    let mut holder = db.begin(&options);
+    holder.put("a", "1").unwrap();
+    let mut waiter = db.begin(&options);
+    waiter.put("b", "2").unwrap();
+    assert!(matches!(waiter.get("a"), Err(Error::LockTimeout { key }) if key == b"a"));
+    // The timeout has released the lock of the waiter.
+    holder.put("b", "1").unwrap();
+    assert_eq!(waiter.commit().unwrap_err().kind(), ErrorKind::NotSupported);
+    holder.commit().unwrap();
+    assert_eq!(text(db.get("b").unwrap()).as_deref(), Some("1"));
+}
+
+#[test]
+fn shared_locks_exclude_only_writers() {
+    let db = open();
+    let options = serializable().locking(true).lock_timeout(Duration::from_millis(10));
+    let mut readers = [db.begin(&options), db.begin(&options)];
+    for reader in &mut readers {
+        reader.get("a").unwrap();
+    }
+    let mut writer = db.begin(&options);
+    assert!(matches!(writer.put("a", ""), Err(Error::LockTimeout { .. })));
+    let [first, mut second] = readers;
+    drop(first);
+    second.put("a", "extended").unwrap();
+    second.commit().unwrap();
+}
+
+/// Locks do not stop plain writers, but the commit notices them, also in a transaction that reads
+/// at several moments and writes nothing.
+#[test]
+fn locked_reads_are_checked() {
+    let db = open();
+    let options = serializable().locking(true);
+    let mut transaction = db.begin(&options);
+    transaction.get("a").unwrap();
+    db.put("b", "1").unwrap();
+    assert_eq!(text(transaction.get("b").unwrap()).as_deref(), Some("1"), "the newest value");
+    db.put("a", "1").unwrap();
+    assert_conflict(transaction.commit(), "a");
+}
+
+#[test]
+fn hot_counter_is_exact() {
+    const THREADS: u64 = 4;
+    const ROUNDS: u64 = 2_000;
+    let db = open();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let db = &db;
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    db.transact(|transaction| {
+                        let value = transaction.get("counter")?.unwrap_or_else(|| vec![0; 8]);
+                        let next = u64::from_le_bytes(value.try_into().unwrap()) + 1;
+                        transaction.put("counter", next.to_le_bytes())
+                    })
+                    .unwrap();
+                    if round % 16 == thread {
+                        // A plain writer that changes nothing in between.
+                        db.put(format!("other {thread}"), [0; 50]).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(db.get("counter").unwrap().unwrap(), (THREADS * ROUNDS).to_le_bytes());
+}
+
+/// Transfers between accounts keep the sum in every state, and scans see it.
+#[test]
+fn sum_of_accounts_is_constant_in_every_scan() {
+    const ACCOUNTS: u64 = 20;
+    let db = open();
+    let mut batch = WriteBatch::new();
+    (0..ACCOUNTS).for_each(|n| _ = batch.put(n.to_be_bytes(), 100u64.to_le_bytes()));
+    db.write(&batch).unwrap();
+    let balance = |bytes: Vec<u8>| u64::from_le_bytes(bytes.try_into().unwrap());
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let db = &db;
+            scope.spawn(move || {
+                for round in 0..1_000u64 {
+                    let from = (round * 7 + thread) % ACCOUNTS;
+                    let to = (round * 11 + thread * 3 + 1) % ACCOUNTS;
+                    db.transact(|transaction| {
+                        let total: u64 = transaction
+                            .iter()?
+                            .map(|entry| entry.map(|(_, value)| balance(value)))
+                            .sum::<Result<u64>>()?;
+                        assert_eq!(total, ACCOUNTS * 100);
+                        let source = balance(transaction.get(from.to_be_bytes())?.unwrap());
+                        if from != to && source > 0 {
+                            let target = balance(transaction.get(to.to_be_bytes())?.unwrap());
+                            transaction.put(from.to_be_bytes(), (source - 1).to_le_bytes())?;
+                            transaction.put(to.to_be_bytes(), (target + 1).to_le_bytes())?;
+                        }
+                        Ok(())
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(db.iter().map(|entry| balance(entry.unwrap().1)).sum::<u64>(), ACCOUNTS * 100);
+}
+
+/// Step of a comparison with an ordered map.
+#[derive(Debug, Clone)]
+enum Step {
+    Put(u8, u8),
+    Delete(u8),
+    Get(u8),
+    Savepoint,
+    RollbackTo(usize),
+    Iterate { lower: Option<u8>, upper: Option<u8>, moves: Vec<Move> },
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Move {
+    First,
+    Last,
+    Seek(u8),
+    Next,
+    Prev,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let key = 0..24u8;
+    let moves = prop_oneof![
+        1 => Just(Move::First),
+        1 => Just(Move::Last),
+        2 => key.clone().prop_map(Move::Seek),
+        4 => Just(Move::Next),
+        4 => Just(Move::Prev),
+    ];
+    let bound = prop::option::of(key.clone());
+    prop_oneof![
+        6 => (key.clone(), any::<u8>()).prop_map(|(key, value)| Step::Put(key, value)),
+        3 => key.clone().prop_map(Step::Delete),
+        3 => key.prop_map(Step::Get),
+        1 => Just(Step::Savepoint),
+        1 => (0..8usize).prop_map(Step::RollbackTo),
+        2 => (bound.clone(), bound, prop::collection::vec(moves, 1..20))
+            .prop_map(|(lower, upper, moves)| Step::Iterate { lower, upper, moves }),
+    ]
+}
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn check_iterator(transaction: &mut Transaction, map: &Map, bounds: [Option<u8>; 2], moves: &[Move]) {
+    let [lower, upper] = bounds.map(|bound| bound.map(|key| vec![key]));
+    let mut options = ReadOptions::default();
+    options.lower_bound.clone_from(&lower);
+    options.upper_bound.clone_from(&upper);
+    let mut cursor = transaction.raw_iter_with(&options).unwrap();
+    let is_empty = lower.is_some() && upper.is_some() && lower >= upper;
+    let within: Vec<_> = match is_empty {
+        true => vec![],
+        false => map
+            .range((
+                lower.map_or(Bound::Unbounded, Bound::Included),
+                upper.map_or(Bound::Unbounded, Bound::Excluded),
+            ))
+            .collect(),
+    };
+    let mut position = None;
+    for step in moves {
+        match *step {
+            Move::First => {
+                cursor.seek_to_first();
+                position = (!within.is_empty()).then_some(0);
+            }
+            Move::Last => {
+                cursor.seek_to_last();
+                position = within.len().checked_sub(1);
+            }
+            Move::Seek(key) => {
+                cursor.seek(&[key]);
+                position = within.iter().position(|(found, _)| found[0] >= key);
+            }
+            Move::Next => {
+                cursor.next();
+                position = position.map(|index| index + 1).filter(|index| *index < within.len());
+            }
+            Move::Prev => {
+                cursor.prev();
+                position = position.and_then(|index: usize| index.checked_sub(1));
+            }
+        }
+        let found = cursor.valid().then(|| (cursor.key().to_vec(), cursor.value().to_vec()));
+        let expected = position.map(|index| (within[index].0.clone(), within[index].1.clone()));
+        assert_eq!(found, expected, "after {step:?} of {moves:?}");
+        cursor.status().unwrap();
+    }
+}
+
+fn check_steps(stored: &[(u8, u8)], steps: &[Step]) {
+    let db = open();
+    let mut map = Map::new();
+    for &(key, value) in stored {
+        db.put([key], [value]).unwrap();
+        map.insert(vec![key], vec![value]);
+    }
+    if stored.len() % 2 == 1 {
+        db.flush().unwrap();
+    }
+    let mut transaction = db.begin(&serializable());
+    let mut savepoints = Vec::new();
+    for step in steps {
+        match step {
+            Step::Put(key, value) => {
+                transaction.put([*key], [*value]).unwrap();
+                map.insert(vec![*key], vec![*value]);
+            }
+            Step::Delete(key) => {
+                transaction.delete([*key]).unwrap();
+                map.remove(&vec![*key]);
+            }
+            Step::Get(key) => {
+                assert_eq!(transaction.get([*key]).unwrap().as_ref(), map.get(&vec![*key]), "{key}");
+            }
+            Step::Savepoint => savepoints.push((transaction.savepoint(), map.clone())),
+            Step::RollbackTo(index) => {
+                savepoints.truncate(index + 1);
+                if let Some((savepoint, earlier)) = savepoints.last() {
+                    transaction.rollback_to(*savepoint).unwrap();
+                    map.clone_from(earlier);
+                }
+            }
+            Step::Iterate { lower, upper, moves } => {
+                check_iterator(&mut transaction, &map, [*lower, *upper], moves);
+            }
+        }
+    }
+    transaction.commit().unwrap();
+    let all: Vec<_> = db.iter().map(|entry| entry.unwrap()).collect();
+    assert_eq!(all, map.into_iter().collect::<Vec<_>>());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    #[test]
+    fn transaction_agrees_with_an_ordered_map(
+        stored in prop::collection::vec((0..24u8, any::<u8>()), 0..20),
+        steps in prop::collection::vec(any_step(), 1..40),
+    ) {
+        check_steps(&stored, &steps);
+    }
+}
