@@ -1,10 +1,12 @@
 # Everything one does here. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build lib install run test bench doc notices package
+.PHONY: help setup build lib install uninstall deb run test msrv bench doc notices package
 
 TARGET := $${CARGO_TARGET_DIR:-target}
 PREFIX := /usr/local
+# Rust right after its installation, before a new shell knows its directory.
+export PATH := $(PATH):$(HOME)/.cargo/bin
 CITIES := data/cities.tsv.zst
 # Optimised, with every assertion and overflow check on: two million model operations take seconds.
 CI := --profile ci
@@ -16,20 +18,32 @@ setup:  ## Install what building and testing need from the system
 	@.ci/setup
 
 build:  ## Build the program `terrace`, optimised
+	@.ci/setup build
 	@cargo build --release --package terrace-cli
 
-lib:  ## Build the library that takes LevelDB's place
+lib:  ## Build the libraries that take LevelDB's place, shared and static
+	@.ci/setup build
 	@cargo build --release --package terrace-capi
 	@CXXFLAGS=-Wl,--strip-debug crates/terrace-capi/link.sh "$(TARGET)/release/libterrace_capi.a" "$(TARGET)/dropin"
 
-install:  ## Put it, its headers and its packages for CMake and pkg-config below PREFIX=/usr/local
-	@test -f "$(TARGET)/dropin/libleveldb.so.1d" || { echo "no library to install: make lib first, and not as root" >&2; exit 1; }
-	@crates/terrace-capi/install.sh "$(TARGET)/dropin" "$(DESTDIR)$(PREFIX)"
+install:  ## Install program, libraries, headers, manual pages and completions below PREFIX=/usr/local
+	@test -f "$(TARGET)/dropin/libleveldb.a" -a -f "$(TARGET)/release/terrace" || \
+		{ echo "nothing to install: make build lib first, and not as root" >&2; exit 1; }
+	@crates/terrace-capi/install.sh "$(TARGET)/dropin" "$(DESTDIR)$(PREFIX)" "$(TARGET)/release/terrace"
+	@test -n "$(DESTDIR)" || PATH=$$PATH:/sbin:/usr/sbin ldconfig 2>/dev/null || true
+
+uninstall:  ## Remove all that was installed below PREFIX=/usr/local
+	@crates/terrace-capi/install.sh --uninstall "$(DESTDIR)$(PREFIX)"
+	@test -n "$(DESTDIR)" || PATH=$$PATH:/sbin:/usr/sbin ldconfig 2>/dev/null || true
+
+deb: lib  ## Build a package of Debian with the library and `with-terrace`, beside LevelDB's package
+	@crates/terrace-capi/deb.sh "$(TARGET)/dropin" "$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)" "$(TARGET)"
 
 run: build  ## Show what it does, on a database of 171,075 cities
 	@"$(TARGET)/release/terrace" tour $(CITIES)
 
 test:  ## Check everything: format, lints, tidiness, tests, a share of every attack
+	@.ci/setup test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(CI) --quiet -- --deny warnings
 	cargo xtask tidy
@@ -38,6 +52,9 @@ test:  ## Check everything: format, lints, tidiness, tests, a share of every att
 	cargo test --package terrace-format --no-default-features $(CI) -- --quiet
 	cargo check --package terrace --no-default-features $(CI) --quiet
 	cargo xtask check
+
+msrv:  ## Check with the oldest supported Rust
+	@.ci/msrv
 
 bench: build  ## Measure it beside LevelDB, RocksDB and LMDB, within five minutes
 	@"$(TARGET)/release/terrace" bench --suite leveldb --num 200000 --rounds 3 \

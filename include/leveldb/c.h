@@ -1,3 +1,8 @@
+/* Copyright (c) 2011 The LevelDB Authors. All rights reserved.
+ * Use of this source code is governed by a BSD-style license that can be found in the file LICENSE.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+
 /* LevelDB's C interface, as Terrace implements it.
  *
  * Errors. A function that can fail takes `errptr` as its last argument. Set `*errptr` to NULL

@@ -1,3 +1,7 @@
+// Copyright (c) 2011 The LevelDB Authors. All rights reserved.
+// Use of this source code is governed by a BSD-style license that can be found in the file LICENSE.
+// SPDX-License-Identifier: BSD-3-Clause
+
 // A cache: values by key, up to a total charge.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_CACHE_H_

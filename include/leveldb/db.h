@@ -1,3 +1,7 @@
+// Copyright (c) 2011 The LevelDB Authors. All rights reserved.
+// Use of this source code is governed by a BSD-style license that can be found in the file LICENSE.
+// SPDX-License-Identifier: BSD-3-Clause
+
 // A database: a directory of files that maps keys to values, in key order.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_DB_H_

@@ -1,3 +1,7 @@
+// Copyright (c) 2017 The LevelDB Authors. All rights reserved.
+// Use of this source code is governed by a BSD-style license that can be found in the file LICENSE.
+// SPDX-License-Identifier: BSD-3-Clause
+
 // Visibility of the library's symbols.
 //
 // On Windows symbols of a shared library are imported by declaration. Elsewhere the list of

@@ -1,3 +1,7 @@
+// Copyright (c) 2012 The LevelDB Authors. All rights reserved.
+// Use of this source code is governed by a BSD-style license that can be found in the file LICENSE.
+// SPDX-License-Identifier: BSD-3-Clause
+
 // Filters: a few bits per key that prove the absence of most absent keys without a block read.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_FILTER_POLICY_H_

@@ -1,3 +1,7 @@
+// Copyright (c) 2011 The LevelDB Authors. All rights reserved.
+// Use of this source code is governed by a BSD-style license that can be found in the file LICENSE.
+// SPDX-License-Identifier: BSD-3-Clause
+
 // Result of a call: success, or an error of one of five kinds with a message.
 //
 //    0        8                  0          4      5

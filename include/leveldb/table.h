@@ -1,3 +1,7 @@
+// Copyright (c) 2011 The LevelDB Authors. All rights reserved.
+// Use of this source code is governed by a BSD-style license that can be found in the file LICENSE.
+// SPDX-License-Identifier: BSD-3-Clause
+
 // A table file: sorted keys and values, written once.
 
 #ifndef STORAGE_LEVELDB_INCLUDE_TABLE_H_

@@ -1,3 +1,5 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+
 /* Extensions of Terrace to LevelDB's C interface.
  *
  * All functions work on the objects of leveldb/c.h and follow its rules for errors, memory, threads

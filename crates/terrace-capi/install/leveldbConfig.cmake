@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Terrace's library as the package that users of LevelDB look for:
 #   find_package(leveldb REQUIRED)
 #   target_link_libraries(program leveldb::leveldb)

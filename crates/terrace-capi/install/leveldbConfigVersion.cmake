@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Version of the LevelDB interfaces. Newer versions have options that programs built for 1.23 do not know, so
 # another major version, or a later minor one, is rejected.
 

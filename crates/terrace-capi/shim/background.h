@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // Threads for functions of the program. The library's own background work does not run here.
 
 #ifndef TERRACE_SHIM_BACKGROUND_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // The cache of NewLRUCache. Blocks of databases are in a Rust block cache; entries of the program
 // are in an LRU list here.
 

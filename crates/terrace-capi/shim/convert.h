@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // Conversions between LevelDB's types and those of cxx_abi.h.
 
 #ifndef TERRACE_SHIM_CONVERT_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // The database as plain functions, over which the C++ classes are built. src/cxx_abi defines them
 // in Rust; the two must change together.
 //

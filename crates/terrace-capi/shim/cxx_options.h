@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // Conversion of options for Rust.
 
 #ifndef TERRACE_SHIM_CXX_OPTIONS_H_

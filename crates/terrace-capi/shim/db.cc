@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #include "leveldb/db.h"
 
 #include "cxx_options.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // Base classes of the environment, and functions built on their public methods.
 
 #include "leveldb/env.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #include "leveldb/iterator.h"
 
 #include "rust_iterator.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // NewMemEnv: files in memory, with their full paths as names.
 
 #include "leveldb/helpers/memenv.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // C++ iterators over Rust iterators.
 
 #ifndef TERRACE_SHIM_RUST_ITERATOR_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // Env::Default(): files of the operating system through Rust, and C++ threads.
 
 #include <cstdio>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 #include "leveldb/table.h"
 
 #include "cxx_options.h"

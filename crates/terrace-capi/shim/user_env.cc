@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // Callbacks for an environment of the program, its files and its loggers.
 
 #include "convert.h"

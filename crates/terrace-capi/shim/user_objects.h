@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // Objects of the program with their callbacks, for Rust. Null and objects of the library's own
 // classes have no callbacks.
 

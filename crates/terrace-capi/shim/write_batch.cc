@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
 // The bytes of a batch are a std::string of the program, whose copy operations are compiled into
 // the program. So C++ code builds and reads batches here, not Rust.
 

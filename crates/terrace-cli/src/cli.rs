@@ -2,13 +2,17 @@
 //!
 //! A new command is one file under `command/` and one row of [`COMMANDS`]. Parsing, help,
 //! completions and man pages follow from the row.
+//!
+//! `--help` fits on one screen. It leaves out the arguments for special cases: those below a
+//! heading of their own. `--help-all` and the man page describe all of them.
 
 use std::ffi::OsString;
 
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::command;
 use crate::failure::{CommandResult, EXIT_CODES, Failure};
+use crate::terminal;
 
 /// A command. Its fields are its arguments and its doc comment is its help.
 pub(crate) trait Run: clap::Args {
@@ -40,6 +44,7 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::put::Put>("put", r"terrace put cities 'CH/Zurich/Uster' 'two\tcolumns' --sync"),
     command_entry::<command::delete::Delete>("delete", r"terrace delete cities --hex 43482f00"),
     command_entry::<command::scan::Scan>("scan", "terrace scan cities --prefix CH/ --reverse --limit 10"),
+    command_entry::<command::count::Count>("count", "terrace count cities --prefix CH/"),
     command_entry::<command::load::Load>("load", "terrace load cities data/cities.tsv.zst --create"),
     command_entry::<command::dump::Dump>(
         "dump",
@@ -59,6 +64,9 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::man::Man>("man", "terrace man get | man -l -"),
 ];
 
+/// Help of the program. The list of commands needs the whole screen.
+const PROGRAM_HELP: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{subcommands}{after-help}";
+
 /// Builds the complete command line parser.
 pub(crate) fn command_line() -> Command {
     let root = Command::new("terrace")
@@ -69,21 +77,51 @@ pub(crate) fn command_line() -> Command {
              Keys and values are written as text: \\t, \\n, \\\\ and \\xNN stand for a tab, a line feed, a backslash \
              and any other byte. Commands that only read do not write to any file.",
         )
-        .after_help(exit_codes_help())
+        .override_usage("terrace COMMAND --help | terrace --help-all | terrace --version")
+        .help_template(PROGRAM_HELP)
+        .after_long_help(exit_codes_help())
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100);
-    COMMANDS.iter().fold(root, |root, row| root.subcommand(subcommand(row)))
+    COMMANDS.iter().fold(with_help_flags(root), |root, row| root.subcommand(subcommand(row)))
 }
 
 fn subcommand(row: &CommandEntry) -> Command {
-    let command = (row.arguments)(Command::new(row.name)).after_help(format!("Example: {}", row.example));
-    // A negative number may be a key. For another argument, the argument's own parser rejects it
-    // with a better message.
+    let command = with_help_flags((row.arguments)(Command::new(row.name)));
+    let example = format!("Example: {}", row.example);
+    let special = special_headings(&command);
+    let more = if special.is_empty() { String::new() } else { format!("\nMore with --help-all: {special}") };
+    let command = command.after_help(format!("{example}{more}")).after_long_help(example);
     command.mut_args(|arg| {
+        let is_hidden = arg.is_hide_short_help_set() || arg.get_help_heading().is_some();
         let takes_value = arg.get_action().takes_values();
-        arg.allow_negative_numbers(takes_value)
+        // A negative number may be a key. For another argument, the argument's own parser rejects
+        // it with a better message.
+        arg.hide_short_help(is_hidden).allow_negative_numbers(takes_value)
     })
+}
+
+/// Headings of the arguments for special cases, without their remarks.
+fn special_headings(command: &Command) -> String {
+    let mut headings: Vec<&str> = Vec::new();
+    for heading in command.get_arguments().filter_map(Arg::get_help_heading) {
+        let heading = heading.split([';', ',']).next().unwrap_or(heading);
+        if !headings.contains(&heading) {
+            headings.push(heading);
+        }
+    }
+    headings.join(", ")
+}
+
+/// Adds the flags `--help` and `--help-all`.
+fn with_help_flags(command: Command) -> Command {
+    let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
+    let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong);
+    command
+        .disable_help_flag(true)
+        .next_help_heading(None)
+        .arg(short.help("Print help"))
+        .arg(all.help("Print help with all arguments and details"))
 }
 
 fn exit_codes_help() -> String {
@@ -98,7 +136,10 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> CommandResult {
         Ok(matches) => matches,
         Err(e) if e.use_stderr() => e.exit(),
         // Help and version go to standard output, so a write error there is reported.
-        Err(e) => return Ok(e.print()?),
+        Err(e) => {
+            terminal::check_output()?;
+            return Ok(e.print()?);
+        }
     };
     match matches.subcommand() {
         Some((name, matches)) => {
@@ -135,7 +176,7 @@ mod tests {
             command.build();
             let help = command.render_long_help().to_string();
             assert!(command.get_about().is_some(), "{} has no help", row.name);
-            for arg in command.get_arguments().filter(|arg| arg.get_id() != "help" && !arg.is_hide_set()) {
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
                 assert!(arg.get_help().is_some(), "{}: argument {} has no help", row.name, arg.get_id());
                 let name =
                     arg.get_value_names().map_or(arg.get_id().to_string(), |names| names[0].to_string());
@@ -147,7 +188,7 @@ mod tests {
 
     #[test]
     fn help_documents_every_exit_code() {
-        let help = command_line().render_help().to_string();
+        let help = command_line().render_long_help().to_string();
         for (code, meaning) in EXIT_CODES {
             assert!(help.contains(&format!("{code}  {meaning}")), "exit code {code}");
         }

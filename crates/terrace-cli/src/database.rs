@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
-use terrace::{BloomFilterPolicy, Codec, Comparator, Db, FilterPolicy, Options, WriteOptions};
+use terrace::{BloomFilterPolicy, Codec, Comparator, Db, FilterPolicy, Options, ReadOptions, WriteOptions};
 use terrace_format::comparator::{IndexedDb, bytewise};
 use terrace_format::compress::{self, CODECS};
 use terrace_format::filename::FileName;
@@ -55,7 +55,13 @@ pub(crate) struct DatabaseArgs {
 #[derive(Args)]
 pub(crate) struct ComparatorArg {
     /// Comparator the database was created with
-    #[arg(long, value_name = "NAME", default_value = "bytewise", value_parser = comparator_parser())]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "bytewise",
+        value_parser = comparator_parser(),
+        hide_short_help = true
+    )]
     comparator: &'static NamedComparator,
 }
 
@@ -75,11 +81,11 @@ impl ComparatorArg {
     }
 
     /// Options for a command that writes.
-    pub(crate) fn options_for_writing(&self, file_format: &FileFormatArgs) -> Result<Options, Failure> {
+    pub(crate) fn options_for_writing(&self) -> Result<Options, Failure> {
         if !self.comparator.is_writable {
             return Err(Failure::Usage(format!("--comparator {}: read-only", self.comparator.name)));
         }
-        Ok(file_format.apply_to(self.options_for_reading()))
+        Ok(self.options_for_reading())
     }
 }
 
@@ -99,16 +105,12 @@ impl DatabaseArgs {
         }
     }
 
-    /// Opens the database for writing, and creates it if `create` is `Some(true)`. `None` stands
-    /// for commands without the flag `--create`.
-    pub(crate) fn open_writable(
-        &self,
-        file_format: &FileFormatArgs,
-        create: Option<bool>,
-    ) -> Result<Db, Failure> {
+    /// Opens the database for writing with `options`, and creates it if `create` is `Some(true)`.
+    /// `None` stands for commands without the flag `--create`.
+    pub(crate) fn open_writable(&self, options: Options, create: Option<bool>) -> Result<Db, Failure> {
         let create_advice = if create.is_some() { "; --create creates one" } else { "" };
         let create = create.unwrap_or(false);
-        let options = self.comparator.options_for_writing(file_format)?.create_if_missing(create);
+        let options = options.create_if_missing(create);
         match PathContents::inspect(&options, &self.dir)? {
             PathContents::Database => {}
             // Files of an interrupted creation hold no entries, so a new database may replace them.
@@ -198,10 +200,10 @@ fn is_rocksdb_file_name(name: &str) -> bool {
     name == "IDENTITY" || (!options.is_empty() && options.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Options for new tables and logs. The engine chooses a default for a missing option and clamps a
-/// size outside its bounds.
+/// Options for the tables that a command writes. The engine chooses a default for a missing option
+/// and clamps a size outside its bounds.
 #[derive(Args)]
-#[command(next_help_heading = "Files; values outside their bounds are clamped")]
+#[command(next_help_heading = "New tables; values outside their bounds are clamped")]
 pub(crate) struct FileFormatArgs {
     /// Compression of blocks [default: snappy]
     #[arg(long, value_name = "CODEC", value_parser = codec_parser())]
@@ -219,6 +221,12 @@ pub(crate) struct FileFormatArgs {
     /// Size of tables, 1MiB to 1GiB [default: 2MiB, up to 64MiB on a level with many tables]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_file_size: Option<u64>,
+}
+
+/// Options for the memory of a command that writes many entries.
+#[derive(Args)]
+#[command(next_help_heading = "Memory")]
+pub(crate) struct MemoryArgs {
     /// Size of a memtable before it is flushed to a table, 64KiB to 1GiB [default: 4MiB, up to
     /// 32MiB under a high write rate]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -243,15 +251,13 @@ fn codec_parser() -> impl TypedValueParser<Value = &'static Codec> {
 }
 
 impl FileFormatArgs {
-    fn apply_to(&self, mut options: Options) -> Options {
-        let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+    /// Returns `options` with the arguments.
+    pub(crate) fn apply_to(&self, mut options: Options) -> Options {
         options.compression = self.compression.unwrap_or(options.compression);
-        options.block_size = self.block_size.map_or(options.block_size, bytes);
+        options.block_size = self.block_size.map_or(options.block_size, usize_or_max);
         options.block_restart_interval =
             self.block_restart_interval.unwrap_or(options.block_restart_interval);
         options.max_file_size = self.max_file_size;
-        options.write_buffer_size = self.write_buffer.map(bytes);
-        options.memory_budget = self.memory.map(bytes);
         if let Some(bits) = self.filter_bits {
             options.filter_policy = bloom_filter_policy(usize::from(bits));
         }
@@ -259,27 +265,65 @@ impl FileFormatArgs {
     }
 }
 
-/// Options for writes.
+fn usize_or_max(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
+
+impl MemoryArgs {
+    /// Returns `options` with the arguments.
+    pub(crate) fn apply_to(&self, mut options: Options) -> Options {
+        options.write_buffer_size = self.write_buffer.map(usize_or_max);
+        options.memory_budget = self.memory.map(usize_or_max);
+        options
+    }
+}
+
+/// Durability of a write.
 #[derive(Args)]
-pub(crate) struct WriteArgs {
+pub(crate) struct SyncArg {
     /// Return only after the write is synced to disk, so that it survives a power cut
     #[arg(long)]
     sync: bool,
-    #[command(flatten)]
-    pub(crate) file_format: FileFormatArgs,
 }
 
-impl WriteArgs {
-    /// Converts the arguments to the engine's options.
+impl SyncArg {
+    /// Converts the argument to the engine's options.
     pub(crate) fn write_options(&self) -> WriteOptions {
         WriteOptions::default().sync(self.sync)
+    }
+}
+
+/// Range of keys of a command that reads.
+#[derive(Args)]
+pub(crate) struct KeyRangeArgs {
+    /// Only keys that begin with this prefix
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+    prefix: Option<OsString>,
+    /// First key of the range
+    #[arg(long, value_name = "KEY")]
+    from: Option<OsString>,
+    /// Key at which the range ends; this key is excluded
+    #[arg(long, value_name = "KEY")]
+    to: Option<OsString>,
+}
+
+impl KeyRangeArgs {
+    /// Options for an iterator over the range. Keys are written in `encoding`.
+    pub(crate) fn read_options(&self, encoding: &KeyEncodingArgs) -> Result<ReadOptions, Failure> {
+        let mut options = ReadOptions::default().fill_cache(false);
+        options.lower_bound = encoding.decode_optional(self.from.as_ref())?;
+        options.upper_bound = encoding.decode_optional(self.to.as_ref())?;
+        options.prefix = encoding.decode_optional(self.prefix.as_ref())?;
+        Ok(options)
     }
 }
 
 /// Encoding of keys and values on the command line.
 #[derive(Args)]
 pub(crate) struct KeyEncodingArgs {
-    /// Keys and values on the command line are hexadecimal; get prints hexadecimal too
+    /// Hexadecimal keys and values
+    ///
+    /// Applies to the command line and to the output.
     #[arg(long)]
     pub(crate) hex: bool,
 }

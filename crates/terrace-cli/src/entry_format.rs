@@ -4,15 +4,17 @@
 //!   tsv     CH/Uster<tab>47.35,8.72             escaped as in `escape`; the value may contain tabs
 //!   jsonl   {"key":"CH/Uster","value":"47.35,8.72"}
 //!           {"key_base64":"/w==","value":""}    bytes that are not UTF-8
+//!   hex     ff00<tab>34
 //! ```
 //!
-//! Both formats can store every key and value, and reading a line returns the same bytes.
+//! All formats can store every key and value, and reading a line returns the same bytes.
 
+use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::path::Path;
 
 use clap::ValueEnum;
-use data_encoding::BASE64;
+use data_encoding::{BASE64, HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde_json::{Map, Value};
 
 use crate::escape::{Escaped, is_unprintable, unescape};
@@ -25,14 +27,23 @@ pub(crate) enum Format {
     /// Key, tab, value; \t \n \\ \xNN for bytes that are not readable text
     Tsv,
     /// JSON Lines: {"key": "...", "value": "..."}, or key_base64, value_base64
+    #[value(alias = "json")]
     Jsonl,
+    /// Key, tab, value, both hexadecimal
+    Hex,
 }
 
 impl Format {
+    /// Format of the output: `chosen`, or the default.
+    pub(crate) fn for_output(chosen: Option<Format>, hex: bool) -> Format {
+        chosen.unwrap_or(if hex { Format::Hex } else { Format::Tsv })
+    }
+
     /// Writes a line with `key` and, if present, `value`.
     pub(crate) fn write(self, out: &mut impl Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
         match self {
-            Format::Tsv => write_tsv(out, key, value),
+            Format::Tsv => write_columns(out, Escaped(key), value.map(Escaped)),
+            Format::Hex => write_columns(out, Hexadecimal(key), value.map(Hexadecimal)),
             Format::Jsonl => write_jsonl(out, key, value),
         }
     }
@@ -40,7 +51,10 @@ impl Format {
     /// Parses the key and the value of `line`, or returns the reason why it is malformed.
     pub(crate) fn read(self, line: &[u8]) -> Result<KeyValue, String> {
         match self {
-            Format::Tsv => read_tsv(line),
+            Format::Tsv => read_columns(line, |text| unescape(text).map_err(|e| e.to_string())),
+            Format::Hex => read_columns(line, |text| {
+                HEXLOWER_PERMISSIVE.decode(text).map_err(|e| format!("not hexadecimal: {e}"))
+            }),
             Format::Jsonl => read_jsonl(line),
         }
     }
@@ -66,17 +80,27 @@ fn format_of_file_name(path: &Path) -> Option<Format> {
     }
 }
 
-fn write_tsv(out: &mut impl Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
-    match value {
-        Some(value) => writeln!(out, "{}\t{}", Escaped(key), Escaped(value)),
-        None => writeln!(out, "{}", Escaped(key)),
+/// Bytes, displayed in hexadecimal digits.
+struct Hexadecimal<'a>(&'a [u8]);
+
+impl Display for Hexadecimal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chunks(64).try_for_each(|chunk| f.write_str(&HEXLOWER.encode(chunk)))
     }
 }
 
-fn read_tsv(line: &[u8]) -> Result<KeyValue, String> {
+fn write_columns(out: &mut impl Write, key: impl Display, value: Option<impl Display>) -> io::Result<()> {
+    match value {
+        Some(value) => writeln!(out, "{key}\t{value}"),
+        None => writeln!(out, "{key}"),
+    }
+}
+
+/// Parses a key, a tab and a value with `decode`. Further tabs belong to the value.
+fn read_columns(line: &[u8], decode: impl Fn(&[u8]) -> Result<Vec<u8>, String>) -> Result<KeyValue, String> {
     let tab = line.iter().position(|byte| *byte == b'\t').ok_or("no tab, expected key, tab, value")?;
-    let key = unescape(&line[..tab]).map_err(|e| format!("key: {e}"))?;
-    let value = unescape(&line[tab + 1..]).map_err(|e| format!("value: {e}"))?;
+    let key = decode(&line[..tab]).map_err(|e| format!("key: {e}"))?;
+    let value = decode(&line[tab + 1..]).map_err(|e| format!("value: {e}"))?;
     Ok((key, value))
 }
 
@@ -195,6 +219,9 @@ mod tests {
         #[test] fn tsv_plain()       { check(Tsv, b"a", b"1", "a\t1"); }
         #[test] fn tsv_empty()       { check(Tsv, b"", b"", "\t"); }
         #[test] fn tsv_escapes()     { check(Tsv, b"a\tb", b"1\n\xff", "a\\tb\t1\\n\\xff"); }
+        #[test] fn tsv_byte_order()  { check(Tsv, "\u{feff}a".as_bytes(), b"", "\\xef\\xbb\\xbfa\t"); }
+        #[test] fn hex_bytes()       { check(Hex, b"\xff\0", b"4", "ff00\t34"); }
+        #[test] fn hex_empty()       { check(Hex, b"", b"", "\t"); }
         #[test] fn jsonl_plain()     { check(Jsonl, b"a", b"1", r#"{"key":"a","value":"1"}"#); }
         #[test] fn jsonl_quotes()    { check(Jsonl, b"\"\\", b"\n", r#"{"key":"\"\\","value":"\n"}"#); }
         #[test] fn jsonl_controls()  { check(Jsonl, b"\x1b[2J", "\u{9b}".as_bytes(), r#"{"key":"\u001b[2J","value":"\u009b"}"#); }
@@ -211,6 +238,7 @@ mod tests {
         use super::{Format::*, rejects};
         #[test] fn no_tab()        { rejects(Tsv, "a", "no tab, expected key, tab, value"); }
         #[test] fn bad_escape()    { rejects(Tsv, "a\t1\\q", r"value: a backslash at byte 1 that is not one of \t \n \\ \xNN"); }
+        #[test] fn odd_digits()    { rejects(Hex, "f\t", "key: not hexadecimal: invalid length at 0"); }
         #[test] fn not_json()      { rejects(Jsonl, "{\"key\":", "not JSON: EOF while parsing a value at byte 7"); }
         #[test] fn no_object()     { rejects(Jsonl, "[]", r#"not a JSON object, expected {"key": ..., "value": ...}"#); }
         #[test] fn no_value()      { rejects(Jsonl, r#"{"key":""}"#, r#"no field "value" or "value_base64""#); }

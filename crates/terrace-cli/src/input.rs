@@ -4,6 +4,9 @@
 //!   FILE or -  -->  byte counter  -->  zstd | gzip | plain (by first bytes)  -->  numbered lines
 //! ```
 //!
+//! A byte-order mark at the start of the text, as many Windows programs write it, is not part of
+//! the first line.
+//!
 //! A line has at most [`MAX_LINE_LEN`] bytes, so that a small compressed file cannot fill the
 //! memory. A compressed file that ends early is an error, never a short file.
 #![allow(clippy::disallowed_types, reason = "reads files that do not belong to a database")]
@@ -42,7 +45,8 @@ impl Input {
     fn new(path: &Path, raw: impl Read + 'static, len: Option<u64>) -> Result<Input, Failure> {
         let bytes_read = Arc::new(AtomicU64::new(0));
         let raw = CountingReader { raw, bytes_read: Arc::clone(&bytes_read) };
-        let text = decompressed(raw).map_err(|e| Failure::for_file(path, e))?;
+        let text = decompressed(raw).and_then(without_byte_order_mark);
+        let text = text.map_err(|e| Failure::for_file(path, e))?;
         Ok(Input { path: path.to_path_buf(), text, line: 0, bytes_read, len })
     }
 
@@ -90,6 +94,23 @@ impl Input {
     }
 }
 
+/// Reads a file, or standard input if `path` is `-`, as one value.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    if path == Path::new("-") {
+        return read_value(Path::new("standard input"), io::stdin());
+    }
+    read_value(path, open_file(path)?)
+}
+
+fn read_value(path: &Path, source: impl Read) -> Result<Vec<u8>, Failure> {
+    let mut value = Vec::new();
+    let read = source.take(MAX_LINE_LEN + 1).read_to_end(&mut value);
+    match read.map_err(|e| Failure::for_file(path, e))? as u64 {
+        0..=MAX_LINE_LEN => Ok(value),
+        _ => Err(Failure::for_file(path, format_args!("a value of more than {MAX_LINE_LEN} bytes"))),
+    }
+}
+
 /// Opens a file for reading. A directory is an error.
 pub(crate) fn open_file(path: &Path) -> Result<File, Failure> {
     let failed = |e: io::Error| Failure::for_file(path, e);
@@ -112,6 +133,19 @@ impl<R: Read> Read for CountingReader<R> {
         self.bytes_read.fetch_add(n as u64, Relaxed);
         Ok(n)
     }
+}
+
+/// Byte-order mark U+FEFF in UTF-8.
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// Returns `text` without a byte-order mark at its start.
+fn without_byte_order_mark(mut text: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
+    let mut start = Vec::with_capacity(BYTE_ORDER_MARK.len());
+    (&mut text).take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut start)?;
+    if start == BYTE_ORDER_MARK {
+        return Ok(text);
+    }
+    Ok(Box::new(io::Cursor::new(start).chain(text)))
 }
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

@@ -7,6 +7,8 @@
 //!       2     11  20.9 MiB  ##==##==##==##==##==##=   AD/Canillo/Canillo .. ZW/Midlands/Gweru
 //! ```
 //!
+//! Key ranges that need more space take it from the bars. [`crate::key_range`] formats them.
+//!
 //! All bars share one scale: the bar of the largest level fills its column. Shades alternate
 //! between files if each file has at least [`MIN_CELLS_PER_FILE`]. Levels below the last level that
 //! has a file are not drawn.
@@ -15,7 +17,7 @@ use std::io::{self, Write};
 
 use terrace::{Comparator, LevelInfo};
 
-use crate::escape::Escaped;
+use crate::key_range::KeyRangeText;
 use crate::terminal::{Colour, Style};
 use crate::units;
 
@@ -25,8 +27,8 @@ const LABEL_COLUMNS: usize = "  level  files       size  ".len();
 /// Minimum width of a file at which its shade is visible.
 const MIN_CELLS_PER_FILE: usize = 2;
 
-/// Minimum width of a useful key. If there is less space, keys are not printed.
-const MIN_KEY_COLUMNS: usize = 4;
+/// Minimum width of the bars if key ranges need space.
+const MIN_BAR_COLUMNS: usize = 10;
 
 /// Draws `levels`, whose keys are ordered by `comparator`.
 pub(crate) fn draw(
@@ -38,7 +40,13 @@ pub(crate) fn draw(
     writeln!(out, "{}", style.paint(Colour::Dim, "  level  files       size"))?;
     let drawn = levels.iter().rposition(|level| !level.files.is_empty()).map_or(1, |last| last + 1);
     let largest = levels.iter().map(level_bytes).max().unwrap_or(0);
-    let width = style.width.saturating_sub(LABEL_COLUMNS) / 2;
+    let columns = style.width.saturating_sub(LABEL_COLUMNS);
+    let ranges = levels.iter().filter_map(|level| smallest_and_largest(level, comparator));
+    let range_columns =
+        ranges.map(|(smallest, largest)| KeyRangeText::new(smallest, largest).columns()).max();
+    let half = columns / 2;
+    let left = columns.saturating_sub(2 + range_columns.unwrap_or(0));
+    let width = left.clamp(MIN_BAR_COLUMNS.min(half), half);
     for level in levels.iter().take(drawn) {
         writeln!(out, "{}", level_line(level, comparator, largest, width, style).trim_end())?;
     }
@@ -99,26 +107,21 @@ fn scale(part: u64, whole: u64, width: usize) -> usize {
     (part as f64 / whole.max(1) as f64 * width as f64).round() as usize
 }
 
-/// Smallest and largest key of a level, in `columns`. The files of level 0 are not in key order.
+/// Smallest and largest key of a level, in `columns`.
 fn key_range(level: &LevelInfo, comparator: &dyn Comparator, columns: usize, unicode: bool) -> String {
-    let smallest = level.files.iter().map(|file| &file.smallest).min_by(|a, b| comparator.compare(a, b));
-    let largest = level.files.iter().map(|file| &file.largest).max_by(|a, b| comparator.compare(a, b));
-    let (Some(smallest), Some(largest)) = (smallest, largest) else { return String::new() };
-    let each = columns.saturating_sub(4) / 2;
-    if each < MIN_KEY_COLUMNS {
-        return String::new();
-    }
-    format!("{} .. {}", truncated_key(smallest, each, unicode), truncated_key(largest, each, unicode))
+    smallest_and_largest(level, comparator).map_or_else(String::new, |(smallest, largest)| {
+        KeyRangeText::new(smallest, largest).fit(columns, if unicode { "…" } else { "~" })
+    })
 }
 
-/// A key in at most `columns`.
-fn truncated_key(key: &[u8], columns: usize, unicode: bool) -> String {
-    let text = Escaped(key).to_string();
-    if text.chars().count() <= columns {
-        return text;
-    }
-    let ellipsis = if unicode { "…" } else { "~" };
-    text.chars().take(columns.saturating_sub(1)).chain(ellipsis.chars()).collect()
+/// The files of level 0 are not in key order.
+fn smallest_and_largest<'a>(
+    level: &'a LevelInfo,
+    comparator: &dyn Comparator,
+) -> Option<(&'a [u8], &'a [u8])> {
+    let smallest = level.files.iter().map(|file| &file.smallest).min_by(|a, b| comparator.compare(a, b));
+    let largest = level.files.iter().map(|file| &file.largest).max_by(|a, b| comparator.compare(a, b));
+    Some((smallest?, largest?))
 }
 
 #[cfg(test)]
@@ -192,11 +195,20 @@ mod tests {
     }
 
     #[test]
-    fn long_key_with_a_control_character() {
-        let key = "\u{1b}[2J-and-more";
+    fn long_keys_take_space_from_the_bars() {
         check(
-            &[level(0, &[(1, key, "b")])],
-            &["      0      1        1 B  ##########################  \\x1b[2J-a~ .. b"],
+            &[level(0, &[(1, "customers/0017/orders", "suppliers/0029")])],
+            &["      0      1        1 B  ############  customers/0017/orders .. suppliers/0029"],
+        );
+    }
+
+    #[test]
+    fn long_keys_with_a_common_prefix() {
+        let smallest = "customers/Europe/Switzerland/Zurich/000017";
+        let largest = "customers/Europe/Switzerland/Zurich/000921";
+        check(
+            &[level(0, &[(1, smallest, largest)])],
+            &["      0      1        1 B  ##########  customers/Europe/Switzerland~{017 .. 921}"],
         );
     }
 }

@@ -13,6 +13,7 @@
 //!   progress      progress bars for long commands
 //!   units         numbers, sizes and times for people
 //!   level_chart   drawing of the levels
+//!   key_range     a range of keys in a limited width
 //!   file_dump/    decoded contents of single files
 //! ```
 //!
@@ -27,6 +28,7 @@ mod escape;
 mod failure;
 mod file_dump;
 mod input;
+mod key_range;
 mod level_chart;
 mod progress;
 mod terminal;

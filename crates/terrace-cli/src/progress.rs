@@ -1,7 +1,8 @@
 //! Progress bars with a rate and the remaining time, for commands that take longer than a second.
 //!
-//! Bars are drawn on standard error if it is a terminal. A bar appears after one second. A spinner
-//! appears at once, because no later update would show it.
+//! Bars are drawn on standard error if it is a terminal. A bar of bytes appears after one second.
+//! Other bars appear at once, because no later update may show them. The calling thread draws all
+//! of them: a program that cannot start a thread works the same.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ const SHOW_AFTER: Duration = Duration::from_secs(1);
 /// remaining time are shown.
 const MIN_COLUMNS_FOR_DETAILS: usize = 76;
 
-/// A progress bar or a spinner.
+/// A progress bar, or a line in its place.
 pub(crate) struct Progress {
     bar: ProgressBar,
     hidden: bool,
@@ -38,12 +39,21 @@ impl Progress {
         Progress::new(message, total, template)
     }
 
-    /// Spinner for an operation without a measure of progress.
-    pub(crate) fn spinner(message: &'static str) -> Progress {
-        let progress = Progress::new(message, None, "{msg} {spinner} {elapsed}");
-        progress.bar.enable_steady_tick(Duration::from_millis(200));
-        progress.bar.set_draw_target(ProgressDrawTarget::stderr());
-        progress
+    /// Bar for an operation that knows only its completed share.
+    pub(crate) fn share(message: &'static str) -> Progress {
+        Progress::new(message, Some(1), "{msg} {wide_bar:.cyan/dim} {percent}%  {elapsed}").shown()
+    }
+
+    /// Line for an operation without a measure of progress.
+    pub(crate) fn line(message: &'static str) -> Progress {
+        Progress::new(message, None, "{msg} ...").shown()
+    }
+
+    fn shown(mut self) -> Progress {
+        self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        self.bar.tick();
+        self.hidden = false;
+        self
     }
 
     fn new(message: &'static str, total: Option<u64>, template: &str) -> Progress {

@@ -3,16 +3,42 @@
 //! A file or a pipe gets plain ASCII drawings, 80 columns wide, without colours, so that scripts
 //! always read the same text.
 
+mod closed_output;
+
 use std::env;
 use std::fmt::Display;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::os::fd::AsFd;
 
 use crate::escape::is_unprintable;
 
 /// Standard output, buffered. The caller must flush it, because dropping it ignores errors.
 pub(crate) fn output() -> impl Write {
-    BufWriter::with_capacity(64 << 10, io::stdout().lock())
+    BufWriter::with_capacity(64 << 10, StandardOutput(io::stdout().lock()))
+}
+
+/// Returns an error if standard output was closed when the program started.
+pub(crate) fn check_output() -> io::Result<()> {
+    closed_output::check()
+}
+
+/// Standard output. A write fails if it was closed when the program started.
+struct StandardOutput(StdoutLock<'static>);
+
+impl Write for StandardOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        closed_output::check()?;
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Writes a line to standard error. An error is ignored, because there is no place to report it.
+pub(crate) fn note(text: impl Display) {
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Escapes control characters of `text` except line feeds, because names and messages may contain

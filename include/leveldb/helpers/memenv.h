@@ -1,3 +1,7 @@
+// Copyright (c) 2011 The LevelDB Authors. All rights reserved.
+// Use of this source code is governed by a BSD-style license that can be found in the file LICENSE.
+// SPDX-License-Identifier: BSD-3-Clause
+
 // An environment with files in memory.
 
 #ifndef STORAGE_LEVELDB_HELPERS_MEMENV_MEMENV_H_

@@ -35,6 +35,7 @@ static BANS: &[Ban] = &[
             ("crates/terrace-capi/src/", "allocates what a C program frees"),
             ("crates/terrace-capi/build.rs", "lists what to compile"),
             ("crates/terrace-cli/src/input.rs", "opens the text files that a user names"),
+            ("crates/terrace-cli/src/command/man.rs", "writes pages to a directory that a user names"),
             (
                 "crates/terrace-cli/src/file_dump/",
                 "decodes a single file, which need not be part of a database",

@@ -10,6 +10,7 @@
 //!    +-- bans           files, clocks, threads, locks and prints stay in their folders
 //!    +-- unsafe_code    unsafe code stays in its files
 //!    +-- publish        a published crate has a complete manifest
+//!    +-- licences       THIRD-PARTY.md agrees with Cargo.lock; installed files state their licence
 //!    |
 //!    |  names and prose
 //!    +-- names          one definition for each type and constant of the engine crates
@@ -36,6 +37,7 @@ mod functions;
 mod glossary;
 mod habits;
 mod layers;
+mod licences;
 mod machine_paths;
 mod modules;
 mod names;
@@ -101,6 +103,7 @@ static CHECKS: &[Check] = &[
     check("boundaries", boundaries::check),
     check("cycles", cycles::check),
     check("publish", publish::check),
+    check("licences", licences::check),
 ];
 
 /// `cargo xtask tidy`: prints figures, then the problems. Fails if there is a problem.

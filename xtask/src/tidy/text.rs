@@ -264,7 +264,7 @@ fn word(rest: &str, add: &mut impl FnMut(&str)) -> usize {
 
 /// Whether the file is a document of this project. Licence texts have other authors.
 fn is_document(path: &str) -> bool {
-    path.ends_with(".md") && !path.ends_with("THIRD-PARTY-NOTICES.md")
+    path.ends_with(".md") && !path.ends_with("THIRD-PARTY.md")
 }
 
 #[cfg(test)]

@@ -21,6 +21,10 @@ static ALLOWED: &[(&str, &str)] = &[
     ("crates/terrace-bench/src/run/clock.rs", "reads the time stamp counter"),
     ("crates/terrace-bench/src/run/resources.rs", "reads the processor time of the process"),
     ("crates/terrace-capi/", "implements functions for C and C++, and calls their callbacks"),
+    (
+        "crates/terrace-cli/src/terminal/closed_output.rs",
+        "registers a function that runs before Rust's runtime",
+    ),
     ("crates/terrace-env/src/mapped_slice.rs", "keeps a part of a mapped file together with the file"),
     ("crates/terrace-env/src/prefetch.rs", "prefetches cache lines"),
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),

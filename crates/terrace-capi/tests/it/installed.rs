@@ -4,13 +4,29 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::library::{crate_dir, has_program, library_dir, run_command};
+use crate::library::{crate_dir, has_program, library_dir, run_command, stock_library};
+
+/// Command that installs to `prefix`.
+fn install(prefix: &Path) -> Command {
+    let mut command = Command::new(crate_dir().join("install.sh"));
+    command.arg(library_dir()).arg(prefix);
+    command
+}
+
+/// All files and directories below `directory`, relative to it, sorted.
+fn tree(directory: &Path) -> Vec<String> {
+    let mut find = Command::new("find");
+    let text = stdout_of(find.args([".", "-mindepth", "1"]).current_dir(directory));
+    let mut paths: Vec<String> = text.lines().map(|line| line[2..].to_owned()).collect();
+    paths.sort();
+    paths
+}
 
 /// Installs to a prefix and moves it.
 fn prefix(directory: &Path) -> PathBuf {
     let first = directory.join("first");
     let moved = directory.join("moved");
-    run_command(Command::new(crate_dir().join("install.sh")).arg(library_dir()).arg(&first));
+    run_command(&mut install(&first));
     std::fs::rename(first, &moved).unwrap();
     moved
 }
@@ -48,11 +64,191 @@ fn build_with_cmake() {
 fn licences_are_installed() {
     let directory = tempfile::tempdir().unwrap();
     let documents = prefix(directory.path()).join("share/doc/terrace");
-    let notices = std::fs::read_to_string(documents.join("THIRD-PARTY-NOTICES.md")).unwrap();
+    let notices = std::fs::read_to_string(documents.join("THIRD-PARTY.md")).unwrap();
     for name in ["snap", "zstd-sys", "arc-swap"] {
         assert!(notices.contains(&format!("| {name} | ")), "{name}");
     }
+    for part in ["| LevelDB 1.23, ", "| zstd, ", "| GCC's libstdc++ "] {
+        assert!(notices.contains(part), "{part}");
+    }
     assert!(documents.join("LICENSE-MIT").exists() && documents.join("LICENSE-APACHE").exists());
+    let leveldb = std::fs::read_to_string(documents.join("LICENSE-LEVELDB")).unwrap();
+    assert!(leveldb.starts_with("Copyright (c) 2011 The LevelDB Authors."), "{leveldb}");
+    let header = std::fs::read_to_string(documents.join("../../../include/leveldb/db.h")).unwrap();
+    assert!(header.starts_with("// Copyright (c) 2011 The LevelDB Authors."), "{header}");
+}
+
+/// Regression: after the removal that the guide described, headers, the CMake package and the
+/// pkg-config file remained, and builds against the distribution's LevelDB failed.
+#[test]
+fn uninstall_removes_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("prefix");
+    std::fs::create_dir_all(prefix.join("include")).unwrap();
+    std::fs::write(prefix.join("include/other.h"), "").unwrap();
+    let before = tree(&prefix);
+    run_command(&mut install(&prefix));
+    assert!(prefix.join("lib/cmake/leveldb/leveldbConfig.cmake").exists());
+    // An installation over an earlier one, which had a file that this one lacks.
+    std::fs::write(prefix.join("lib/libold.so"), "").unwrap();
+    let list = prefix.join("share/terrace/installed");
+    let lines = std::fs::read_to_string(&list).unwrap();
+    std::fs::write(&list, format!("lib/libold.so\n{lines}")).unwrap();
+    run_command(&mut install(&prefix));
+    assert!(!prefix.join("lib/libold.so").exists());
+    run_command(Command::new(crate_dir().join("install.sh")).arg("--uninstall").arg(&prefix));
+    assert_eq!(tree(&prefix), before);
+    let mut again = Command::new(crate_dir().join("install.sh"));
+    let refused = again.arg("--uninstall").arg(&prefix).output().unwrap();
+    assert!(!refused.status.success());
+}
+
+/// A build finds the distribution's LevelDB after `uninstall`, and runs with it.
+#[test]
+fn build_with_the_distribution_after_uninstall() {
+    if !has_program("cmake") || stock_library().is_none() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("prefix");
+    run_command(&mut install(&prefix));
+    run_command(Command::new(crate_dir().join("install.sh")).arg("--uninstall").arg(&prefix));
+    let project = directory.path().join("project");
+    std::fs::create_dir(&project).unwrap();
+    let text = "cmake_minimum_required(VERSION 3.9)\nproject(asks CXX)\nfind_package(Threads REQUIRED)\nfind_package(leveldb REQUIRED)\n\
+                add_executable(in_cxx in_cxx.cc)\ntarget_link_libraries(in_cxx leveldb::leveldb)\n";
+    std::fs::write(project.join("CMakeLists.txt"), text).unwrap();
+    std::fs::copy(crate_dir().join("tests/consumer/in_cxx.cc"), project.join("in_cxx.cc")).unwrap();
+    let build = directory.path().join("build");
+    let found = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
+    run_command(Command::new("cmake").arg(found).arg("-S").arg(&project).arg("-B").arg(&build));
+    run_command(Command::new("cmake").arg("--build").arg(&build));
+    assert_eq!(stdout_of(Command::new(build.join("in_cxx")).current_dir(&directory)), IN_CXX);
+    let libraries = stdout_of(Command::new("ldd").arg(build.join("in_cxx")));
+    assert!(libraries.contains("libleveldb.so.1d => /") && !libraries.contains("prefix"), "{libraries}");
+}
+
+/// Regression: `make install PREFIX=/usr` replaced the headers of the package libleveldb-dev.
+#[test]
+fn files_of_another_package_are_not_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().join("usr");
+    std::fs::create_dir_all(prefix.join("include/leveldb")).unwrap();
+    let header = prefix.join("include/leveldb/db.h");
+    std::fs::write(&header, "distribution").unwrap();
+    let before = tree(&prefix);
+    let refused = install(&prefix).output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && text.contains("include/leveldb/db.h") && text.contains("FORCE=1"),
+        "{text}"
+    );
+    assert_eq!((tree(&prefix), std::fs::read_to_string(&header).unwrap()), (before, "distribution".into()));
+    run_command(install(&prefix).env("FORCE", "1"));
+    assert_ne!(std::fs::read_to_string(&header).unwrap(), "distribution");
+    // Its own files need no force.
+    run_command(&mut install(&prefix));
+}
+
+/// The name of the library on Fedora, on Arch and in LevelDB's own builds.
+#[test]
+fn program_of_another_distribution() {
+    let directory = tempfile::tempdir().unwrap();
+    let stub = directory.path().join("libleveldb.so");
+    let source = directory.path().join("stub.c");
+    std::fs::write(&source, "int leveldb_major_version(void) { return 0; }\n").unwrap();
+    let mut compile = Command::new("cc");
+    run_command(compile.args(["-shared", "-Wl,-soname,libleveldb.so.1", "-o"]).arg(&stub).arg(&source));
+    let program = directory.path().join("program");
+    std::fs::write(
+        &source,
+        "int leveldb_major_version(void);\nint main(void) { return leveldb_major_version() == 1 ? 0 : 1; }\n",
+    )
+    .unwrap();
+    run_command(Command::new("cc").arg(&source).arg(&stub).arg("-o").arg(&program));
+    let prefix = prefix(directory.path());
+    run_command(Command::new(program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+}
+
+/// Programs with the static libraries need no shared library of LevelDB.
+#[test]
+fn static_libraries() {
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = prefix(directory.path());
+    let memory = directory.path().join("memory.cc");
+    let text = "#include <cstdio>\n#include \"leveldb/db.h\"\n#include \"leveldb/env.h\"\n#include \"leveldb/helpers/memenv.h\"\n\
+                int main() {\n  leveldb::Env* env = leveldb::NewMemEnv(leveldb::Env::Default());\n\
+                  leveldb::Options options;\n  options.create_if_missing = true;\n  options.env = env;\n\
+                  leveldb::DB* db;\n  leveldb::Status status = leveldb::DB::Open(options, \"nowhere\", &db);\n\
+                  if (status.ok()) status = db->Put(leveldb::WriteOptions(), \"key\", \"value\");\n\
+                  std::puts(status.ToString().c_str());\n  delete db;\n  delete env;\n}\n";
+    std::fs::write(&memory, text).unwrap();
+    let consumer = crate_dir().join("tests/consumer");
+    for (source, expected) in
+        [(consumer.join("in_c.c"), IN_C), (consumer.join("in_cxx.cc"), IN_CXX), (memory, "OK\n")]
+    {
+        let program = directory.path().join("program");
+        let object = directory.path().join("program.o");
+        let compiler = if source.extension().is_some_and(|e| e == "c") { "cc" } else { "c++" };
+        let mut compile = Command::new(compiler);
+        compile.arg("-DLEVELDB_SHARED_LIBRARY").arg("-I").arg(prefix.join("include")).arg("-c").arg(&source);
+        run_command(compile.arg("-o").arg(&object));
+        let mut link = Command::new("c++");
+        link.arg(&object).arg(prefix.join("lib/libmemenv.a")).arg(prefix.join("lib/libleveldb.a"));
+        run_command(link.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program));
+        assert_eq!(stdout_of(Command::new(&program).current_dir(&directory)), expected);
+        let libraries = stdout_of(Command::new("ldd").arg(&program));
+        assert!(!libraries.contains("leveldb"), "{libraries}");
+    }
+    let symbols = stdout_of(
+        Command::new("nm").args(["--defined-only", "--extern-only"]).arg(prefix.join("lib/libleveldb.a")),
+    );
+    assert!(symbols.contains("leveldb_open") && !symbols.contains("rust_"), "{symbols}");
+}
+
+/// The package of Debian owns no file of `libleveldb1d`, and `with-terrace` runs programs with it.
+#[test]
+fn debian_package() {
+    if !has_program("dpkg-deb") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut build = Command::new(crate_dir().join("deb.sh"));
+    let built = stdout_of(build.arg(library_dir()).arg(env!("CARGO_PKG_VERSION")).arg(directory.path()));
+    let package = Path::new(built.trim());
+    assert!(package.exists(), "{built}");
+    let root = directory.path().join("root");
+    run_command(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&root));
+    let files: Vec<String> = tree(&root).into_iter().filter(|path| !root.join(path).is_dir()).collect();
+    let own = [
+        "usr/lib/terrace/",
+        "usr/bin/with-terrace",
+        "usr/share/doc/terrace-dropin/",
+        "usr/share/man/man1/with-terrace.1.gz",
+    ];
+    assert!(files.iter().all(|file| own.iter().any(|own| file.starts_with(own))), "{files:?}");
+    let control = stdout_of(Command::new("dpkg-deb").arg("--field").arg(package));
+    for field in ["Package: terrace-dropin", "Architecture: ", "Depends: libc6", "Maintainer: "] {
+        assert!(control.contains(field), "{control}");
+    }
+    assert!(!control.contains("Replaces") && !control.contains("Conflicts"), "{control}");
+    if stock_library().is_none() {
+        return;
+    }
+    // A program that was built for the distribution's library.
+    let program = directory.path().join("program");
+    let mut compile = Command::new("c++");
+    run_command(
+        compile.arg(crate_dir().join("tests/consumer/in_cxx.cc")).args(["-lleveldb", "-o"]).arg(&program),
+    );
+    let with_terrace = root.join("usr/bin/with-terrace");
+    assert_eq!(stdout_of(Command::new(&with_terrace).arg(&program).current_dir(&directory)), IN_CXX);
+    let log = std::fs::read_to_string(directory.path().join("db/LOG")).unwrap();
+    assert!(log.contains("Log #2 is "), "no line of Terrace: {log}");
+    let libraries = stdout_of(Command::new(&with_terrace).arg("ldd").arg(&program));
+    assert!(libraries.contains("usr/lib/terrace/libleveldb.so.1d"), "{libraries}");
+    let usage = Command::new(&with_terrace).output().unwrap();
+    assert!(!usage.status.success() && usage.stdout.starts_with(b"Usage: with-terrace"), "{usage:?}");
 }
 
 /// The config file rejects newer versions, whose options the headers lack.

@@ -32,7 +32,7 @@ use crate::terminal;
 use crate::units::parse_size;
 use progress::BenchProgress;
 
-/// Measure Terrace and other engines side by side, in rounds, and check every value
+/// Measure engines side by side, in rounds, and check every value
 ///
 /// Takes the names of workloads, or a suite. In every round, each engine runs in a new process and
 /// an empty directory. The table shows medians. A difference within the spread of the rounds is

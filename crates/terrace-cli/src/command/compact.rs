@@ -14,7 +14,7 @@ use crate::failure::CommandResult;
 use crate::progress::Progress;
 use crate::{level_chart, terminal, units};
 
-/// Compact the tables of a key range and drop deleted and replaced entries
+/// Compact a key range, and drop deleted and replaced entries
 #[derive(Args)]
 pub(crate) struct Compact {
     #[command(flatten)]
@@ -35,12 +35,15 @@ impl Run for Compact {
     fn run(self) -> CommandResult {
         let from = self.encoding.decode_optional(self.from.as_ref())?;
         let to = self.encoding.decode_optional(self.to.as_ref())?;
-        let db = self.database.open_writable(&self.file_format, None)?;
+        let options = self.file_format.apply_to(self.database.comparator.options_for_writing()?);
+        let db = self.database.open_writable(options, None)?;
         db.flush()?;
         let before = table_summary(&db);
         let started = terrace_env::SystemClock.monotonic();
-        let progress = Progress::spinner("compacting");
-        db.compact_range(from.as_deref(), to.as_deref())?;
+        let mut progress = Progress::share("compacting");
+        db.compact_range_with_progress(from.as_deref(), to.as_deref(), |done, total| {
+            progress.set_position_and_total(done, total);
+        })?;
         drop(progress);
         let took = terrace_env::SystemClock.monotonic().saturating_sub(started);
         let mut out = terminal::output();

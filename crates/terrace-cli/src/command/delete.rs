@@ -6,10 +6,10 @@ use std::ops::Bound;
 use clap::{ArgGroup, Args};
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, KeyEncodingArgs, WriteArgs};
+use crate::database::{DatabaseArgs, KeyEncodingArgs, SyncArg};
 use crate::failure::CommandResult;
 
-/// Delete a key, or every key of a range; a missing key is not an error
+/// Delete a key or a range of keys; a missing key is not an error
 #[derive(Args)]
 #[command(group(ArgGroup::new("keys").required(true).multiple(true).args(["key", "from", "to", "all"])))]
 pub(crate) struct Delete {
@@ -30,7 +30,7 @@ pub(crate) struct Delete {
     #[command(flatten)]
     encoding: KeyEncodingArgs,
     #[command(flatten)]
-    write_args: WriteArgs,
+    sync: SyncArg,
 }
 
 impl Run for Delete {
@@ -38,9 +38,11 @@ impl Run for Delete {
         let key = self.encoding.decode_optional(self.key.as_ref())?;
         let from = self.encoding.decode_optional(self.from.as_ref())?;
         let to = self.encoding.decode_optional(self.to.as_ref())?;
-        let db = self.database.open_writable(&self.write_args.file_format, None)?;
+        let options = self.database.comparator.options_for_writing()?;
+        let db = self.database.open_writable(options, None)?;
         match key {
-            Some(key) => db.delete_with(&key, &self.write_args.write_options())?,
+            Some(key) => db.delete_with(&key, &self.sync.write_options())?,
+            // Always synced.
             None => db.delete_range((
                 from.map_or(Bound::Unbounded, Bound::Included),
                 to.map_or(Bound::Unbounded, Bound::Excluded),

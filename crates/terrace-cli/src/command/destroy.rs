@@ -9,7 +9,7 @@ use crate::database::{DatabaseArgs, PathContents};
 use crate::failure::{CommandResult, Failure};
 use crate::terminal;
 
-/// Remove a database and all its entries; other files in its directory are kept
+/// Remove a database with all entries; other files are kept
 #[derive(Args)]
 pub(crate) struct Destroy {
     #[command(flatten)]

@@ -2,7 +2,7 @@
 //! files.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use terrace::{Db, DbIterator, ReadOptions};
@@ -10,23 +10,26 @@ use terrace::{Db, DbIterator, ReadOptions};
 use crate::cli::Run;
 use crate::database::{ComparatorArg, DatabaseArgs};
 use crate::entry_format::Format;
-use crate::failure::CommandResult;
+use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
 use crate::{file_dump, level_chart, terminal};
 
-/// Print every entry of a database, or the contents of one of its files
+/// Print all entries of a database, or decode one of its files
 #[derive(Args)]
 pub(crate) struct Dump {
     /// Directory of the database
-    #[arg(value_name = "DB", value_hint = ValueHint::DirPath, required_unless_present = "file", conflicts_with = "file")]
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath, required_unless_present = "file")]
     dir: Option<PathBuf>,
     /// Decode this table (.ldb, .sst), log or MANIFEST instead: internal keys, records or version
     /// edits, with their offsets
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
-    /// Format of the lines
-    #[arg(long, value_name = "FORMAT", default_value = "tsv")]
-    format: Format,
+    /// Hexadecimal keys and values
+    #[arg(long, conflicts_with = "file")]
+    hex: bool,
+    /// Format of the lines [default: tsv, or hex with --hex]
+    #[arg(long, value_name = "FORMAT", conflicts_with = "file")]
+    format: Option<Format>,
     #[command(flatten)]
     comparator: ComparatorArg,
 }
@@ -35,12 +38,27 @@ impl Run for Dump {
     fn run(self) -> CommandResult {
         let mut out = terminal::output();
         if let Some(file) = &self.file {
-            return file_dump::print(file, &mut out);
+            return match &self.dir {
+                None => file_dump::print(file, &mut out),
+                Some(dir) => Err(database_and_file(dir, file)),
+            };
         }
+        let format = Format::for_output(self.format, self.hex);
         // The parser requires a directory if there is no file.
         let database = DatabaseArgs { dir: self.dir.unwrap_or_default(), comparator: self.comparator };
-        dump_entries(&database.open_read_only()?, self.format, &mut out)
+        dump_entries(&database.open_read_only()?, format, &mut out)
     }
+}
+
+/// Failure for a command line with a database and a file. Such a user usually wants a file of the
+/// database.
+fn database_and_file(dir: &Path, file: &Path) -> Failure {
+    let is_name = file.components().count() == 1;
+    let path = if is_name { dir.join(file) } else { file.to_path_buf() };
+    Failure::Usage(format!(
+        "dump prints a database or one file; for the file alone: terrace dump --file {}",
+        path.display()
+    ))
 }
 
 /// Entries between two updates of the progress bar.

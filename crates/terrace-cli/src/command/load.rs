@@ -11,11 +11,11 @@ use terrace::{Db, WriteBatch, WriteOptions};
 use terrace_env::Clock;
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, WriteArgs};
+use crate::database::{DatabaseArgs, FileFormatArgs, MemoryArgs, SyncArg};
 use crate::entry_format::{EntryReader, Format};
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
-use crate::units;
+use crate::{terminal, units};
 
 /// Maximum number of entries in a batch.
 const BATCH_ENTRIES: usize = 1000;
@@ -37,7 +37,11 @@ pub(crate) struct Load {
     #[arg(long)]
     create: bool,
     #[command(flatten)]
-    write_args: WriteArgs,
+    sync: SyncArg,
+    #[command(flatten)]
+    file_format: FileFormatArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
 }
 
 /// Format of the input, or automatic detection.
@@ -48,7 +52,10 @@ enum InputFormat {
     /// Key, tab, value; \t \n \\ \xNN for bytes that are not readable text
     Tsv,
     /// JSON Lines: {"key": "...", "value": "..."}, or key_base64, value_base64
+    #[value(alias = "json")]
     Jsonl,
+    /// Key, tab, value, both hexadecimal
+    Hex,
 }
 
 impl From<InputFormat> for Option<Format> {
@@ -57,6 +64,7 @@ impl From<InputFormat> for Option<Format> {
             InputFormat::Auto => None,
             InputFormat::Tsv => Some(Format::Tsv),
             InputFormat::Jsonl => Some(Format::Jsonl),
+            InputFormat::Hex => Some(Format::Hex),
         }
     }
 }
@@ -65,15 +73,18 @@ impl Run for Load {
     fn run(self) -> CommandResult {
         // Opens the file first, so that a missing file does not leave a new database.
         let entries = EntryReader::open(&self.file, self.format.into())?;
-        let db = self.database.open_writable(&self.write_args.file_format, Some(self.create))?;
+        let options = self.database.comparator.options_for_writing()?;
+        let options = self.memory.apply_to(self.file_format.apply_to(options));
+        let db = self.database.open_writable(options, Some(self.create))?;
         let started = terrace_env::SystemClock.monotonic();
         let mut loaded = 0;
-        load(&db, entries, &self.write_args.write_options(), &mut loaded).map_err(|failure| {
+        load(&db, entries, &self.sync.write_options(), &mut loaded).map_err(|failure| {
             failure.with_note(&format!("loaded before the error: {}", units::entries(loaded)))
         })?;
         db.close()?;
         let took = terrace_env::SystemClock.monotonic().saturating_sub(started);
-        eprintln!("{} in {}, {}", units::entries(loaded), units::time(took), units::rate(loaded, took));
+        let rate = units::rate(loaded, took);
+        terminal::note(format_args!("{} in {}, {rate}", units::entries(loaded), units::time(took)));
         Ok(())
     }
 }

@@ -1,12 +1,14 @@
 //! `terrace put`: writes one entry.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, KeyEncodingArgs, WriteArgs};
-use crate::failure::CommandResult;
+use crate::database::{DatabaseArgs, KeyEncodingArgs, SyncArg};
+use crate::failure::{CommandResult, Failure};
+use crate::input;
 
 /// Set the value of a key, replacing the old value
 #[derive(Args)]
@@ -15,23 +17,40 @@ pub(crate) struct Put {
     database: DatabaseArgs,
     /// Key, with \t \n \\ \xNN for bytes that are hard to type
     key: OsString,
-    /// Value, with the same escapes
-    value: OsString,
+    /// Value, with the same escapes; - reads it from standard input, unmodified
+    #[arg(required_unless_present = "value_file", conflicts_with = "value_file")]
+    value: Option<OsString>,
+    /// Read the value from this file, unmodified
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    value_file: Option<PathBuf>,
     #[command(flatten)]
     encoding: KeyEncodingArgs,
     /// Create the database if it does not exist
     #[arg(long)]
     create: bool,
     #[command(flatten)]
-    write_args: WriteArgs,
+    sync: SyncArg,
 }
 
 impl Run for Put {
     fn run(self) -> CommandResult {
         let key = self.encoding.decode(&self.key)?;
-        let value = self.encoding.decode(&self.value)?;
-        let db = self.database.open_writable(&self.write_args.file_format, Some(self.create))?;
-        db.put_with(&key, &value, &self.write_args.write_options())?;
+        let value = self.read_value()?;
+        let options = self.database.comparator.options_for_writing()?;
+        let db = self.database.open_writable(options, Some(self.create))?;
+        db.put_with(&key, &value, &self.sync.write_options())?;
         Ok(db.close()?)
+    }
+}
+
+impl Put {
+    fn read_value(&self) -> Result<Vec<u8>, Failure> {
+        match (&self.value, &self.value_file) {
+            (_, Some(file)) => input::read_file(file),
+            (Some(value), None) if value == "-" => input::read_file(Path::new("-")),
+            (Some(value), None) => self.encoding.decode(value),
+            // The parser requires one of the two.
+            (None, None) => Ok(Vec::new()),
+        }
     }
 }

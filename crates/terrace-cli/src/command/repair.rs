@@ -32,12 +32,12 @@ pub(crate) struct Repair {
 
 impl Run for Repair {
     fn run(self) -> CommandResult {
-        let options = self.comparator.options_for_writing(&self.file_format)?;
+        let options = self.file_format.apply_to(self.comparator.options_for_writing()?);
         match PathContents::inspect(&options, &self.dir)? {
             PathContents::Database | PathContents::DatabaseWithoutCurrent { .. } => {}
             other => return other.not_a_database(&self.dir, ""),
         }
-        let progress = Progress::spinner("repairing");
+        let progress = Progress::line("repairing");
         let report = terrace::repair(&self.dir, &options, &RepairOptions::default().dry_run(self.dry_run))?;
         drop(progress);
         let mut out = terminal::output();

@@ -1,15 +1,13 @@
 //! `terrace scan`: prints the entries of a range, in order or in reverse.
 
-use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
-use terrace::ReadOptions;
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, KeyEncodingArgs};
+use crate::database::{DatabaseArgs, KeyEncodingArgs, KeyRangeArgs};
 use crate::entry_format::Format;
-use crate::failure::{CommandResult, Failure};
+use crate::failure::CommandResult;
 use crate::terminal;
 
 /// Print the entries of a range, one per line
@@ -17,15 +15,8 @@ use crate::terminal;
 pub(crate) struct Scan {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Print only keys that begin with this prefix
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
-    prefix: Option<OsString>,
-    /// First key of the range
-    #[arg(long, value_name = "KEY")]
-    from: Option<OsString>,
-    /// Key at which the range ends; this key is not printed
-    #[arg(long, value_name = "KEY")]
-    to: Option<OsString>,
+    #[command(flatten)]
+    range: KeyRangeArgs,
     #[command(flatten)]
     encoding: KeyEncodingArgs,
     /// Print the last key first
@@ -37,14 +28,15 @@ pub(crate) struct Scan {
     /// Print keys without their values
     #[arg(long)]
     keys_only: bool,
-    /// Format of the lines
-    #[arg(long, value_name = "FORMAT", default_value = "tsv")]
-    format: Format,
+    /// Format of the lines [default: tsv, or hex with --hex]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
 }
 
 impl Run for Scan {
     fn run(self) -> CommandResult {
-        let options = self.read_options()?;
+        let options = self.range.read_options(&self.encoding)?;
+        let format = Format::for_output(self.format, self.encoding.hex);
         let db = self.database.open_read_only()?;
         let mut entries = db.raw_iter_with(&options);
         if self.reverse {
@@ -56,21 +48,11 @@ impl Run for Scan {
         let mut out = terminal::output();
         let mut remaining = self.limit;
         while remaining > 0 && entries.valid() {
-            self.format.write(&mut out, entries.key(), (!self.keys_only).then(|| entries.value()))?;
+            format.write(&mut out, entries.key(), (!self.keys_only).then(|| entries.value()))?;
             remaining -= 1;
             if self.reverse { entries.prev() } else { entries.next() }
         }
         out.flush()?;
         Ok(entries.status()?)
-    }
-}
-
-impl Scan {
-    fn read_options(&self) -> Result<ReadOptions, Failure> {
-        let mut options = ReadOptions::default().fill_cache(false);
-        options.lower_bound = self.encoding.decode_optional(self.from.as_ref())?;
-        options.upper_bound = self.encoding.decode_optional(self.to.as_ref())?;
-        options.prefix = self.encoding.decode_optional(self.prefix.as_ref())?;
-        Ok(options)
     }
 }

@@ -26,7 +26,7 @@ use crate::failure::{CommandResult, Failure};
 use crate::terminal::{self, Colour, Style};
 use crate::units;
 
-/// Load a file into a new database and show the main operations on it
+/// Show the main operations on a new database, loaded from a file
 ///
 /// The database is kept afterwards. The next tour replaces it, but never a directory that no tour
 /// has created.

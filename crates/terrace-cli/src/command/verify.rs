@@ -10,7 +10,7 @@ use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
 use crate::{terminal, units};
 
-/// Read and check every block of every file; exit code 3 if there is a problem
+/// Read and check every block; exit code 3 if there is a problem
 #[derive(Args)]
 pub(crate) struct Verify {
     #[command(flatten)]

@@ -113,16 +113,54 @@ fn usage_errors() {
         ("frobnicate", "frobnicate"),
         ("get db", "<KEY>"),
         ("scan db --prefix a --from b", "--from"),
-        ("put db a b --block-size 3parsecs", "expected a size"),
-        ("put db a b --compression deflate", "deflate"),
-        ("put db a b --filter-bits 99999999999", "0..=255"),
+        ("load db - --block-size 3parsecs", "expected a size"),
+        ("load db - --compression deflate", "deflate"),
+        ("load db - --filter-bits 99999999999", "0..=255"),
         ("scan db --limit -1", "invalid value '-1' for '--limit <N>'"),
-        ("put db a b --filter-bits -1", "-1 is not in 0..=255"),
+        ("load db - --filter-bits -1", "-1 is not in 0..=255"),
         ("dump", "<DB>"),
-        ("dump db --file x.ldb", "--file"),
+        ("dump --file x.ldb --hex", "--hex"),
+        ("scan db --format xml", "[possible values: tsv, jsonl, hex]"),
+        ("load db - --format xml", "[possible values: auto, tsv, jsonl, hex]"),
     ] {
         trial.run(line).assert_contains(2, &[word]);
     }
+}
+
+/// Regression: the message only said that the two cannot be used together.
+#[test]
+fn dump_of_a_database_and_a_file() {
+    let trial = CliTest::with_entries("a\t1\n");
+    let message = "dump prints a database or one file; for the file alone: terrace dump --file";
+    trial.run("dump db --file 000005.ldb").assert_error(2, &format!("{message} db/000005.ldb"));
+    trial.run("dump db --file other/000005.ldb").assert_error(2, &format!("{message} other/000005.ldb"));
+}
+
+/// Regression: a backup with a closed standard output ended with success and without output.
+#[cfg(target_os = "linux")]
+#[test]
+fn closed_standard_output() {
+    let trial = CliTest::with_entries("a\t1\n");
+    for line in
+        ["get db a", "scan db", "dump db", "count db", "stat db", "verify db", "--help", "--version", "man"]
+    {
+        trial
+            .run_in_shell(&format!("\"$0\" {line} >&-"))
+            .assert_error(4, "standard output: Bad file descriptor (os error 9)");
+    }
+    // Commands without output, and a standard output that is discarded on purpose.
+    for line in ["put db b 2 >&-", "delete db b >&-", "get db a >/dev/null", "get db a <>/dev/null >&0"] {
+        trial.run_in_shell(&format!("\"$0\" {line}")).assert_output(0, "");
+    }
+}
+
+/// Regression: `load` panicked when standard error was full.
+#[cfg(target_os = "linux")]
+#[test]
+fn full_standard_error() {
+    let trial = CliTest::with_entries("a\t1\n");
+    trial.run_in_shell("echo 'b\t2' | \"$0\" load db - 2>/dev/full").assert_output(0, "");
+    trial.run("count db").assert_output(0, "2\n");
 }
 
 /// Regression: a user restored a backup without CURRENT and loaded into it with --create, and the

@@ -73,6 +73,21 @@ impl CliTest {
         self.run_with_input(line, b"")
     }
 
+    /// Runs `terrace` for a terminal with `columns`.
+    #[track_caller]
+    pub(crate) fn run_in_columns(&self, line: &str, columns: usize) -> ProgramResult {
+        CliTest::wait(self.command(line).env("COLUMNS", columns.to_string()).spawn().unwrap())
+    }
+
+    /// Runs `script` in a shell, in which `$0` is `terrace`.
+    #[track_caller]
+    pub(crate) fn run_in_shell(&self, script: &str) -> ProgramResult {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_terrace")]).current_dir(self.dir.path());
+        shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        CliTest::wait(shell.spawn().unwrap())
+    }
+
     /// Runs `terrace` with `input` as its standard input.
     #[track_caller]
     pub(crate) fn run_with_input(&self, line: &str, input: &[u8]) -> ProgramResult {
@@ -84,12 +99,17 @@ impl CliTest {
 
     /// Starts `terrace` without waiting for its end.
     pub(crate) fn start(&self, line: &str) -> Child {
+        self.command(line).spawn().unwrap()
+    }
+
+    fn command(&self, line: &str) -> Command {
         // The caller of the tests may ignore a signal, as `nohup` does, and child processes inherit
         // that.
         let mut command = Command::new("env");
         command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_terrace")]);
         command.args(line.split_whitespace()).current_dir(self.dir.path()).env("TMPDIR", self.dir.path());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
     }
 
     /// Waits for the end of `child`.

@@ -63,6 +63,84 @@ fn values_do_not_reach_a_terminal_raw() {
     CliTest::with_entries("k\t\\x1b[2J\n").run("scan db").assert_output(0, "k\t\\x1b[2J\n");
 }
 
+/// Regression: a value ended at the limit of an argument, 128 KiB.
+#[test]
+fn put_a_value_from_standard_input_or_a_file() {
+    let trial = CliTest::new();
+    let value = [b"\xff\0\\t\n".as_slice(), &[b'v'; 300_000]].concat();
+    trial.file("value", &value);
+    trial.run_with_input("put db stdin - --create", &value).assert_output(0, "");
+    trial.run("put db file --value-file value").assert_output(0, "");
+    trial.run_with_input("put db dash --value-file -", b"dash").assert_output(0, "");
+    trial.run_with_input("put db --hex 00 -", b"").assert_output(0, "");
+    trial.run(r"put db literal \x2d").assert_output(0, "");
+    for key in ["stdin", "file"] {
+        let shell = format!("\"$0\" get db {key} --raw | cmp - value");
+        trial.run_in_shell(&shell).assert_output(0, "");
+    }
+    trial.run("get db dash").assert_output(0, "dash\n");
+    trial.run("get db --hex 00").assert_output(0, "\n");
+    trial.run("get db literal").assert_output(0, "-\n");
+    trial
+        .run("put db k --value-file missing")
+        .assert_error(4, "missing: No such file or directory (os error 2)");
+    trial.run("put db k").assert_contains(2, &["<VALUE>"]);
+    trial.run("put db k v --value-file value").assert_contains(2, &["cannot be used with"]);
+    trial.run("count db").assert_output(0, "5\n");
+}
+
+#[test]
+fn count_ranges() {
+    let trial = CliTest::with_entries(FEW);
+    for (flags, out) in [
+        ("", "4\n"),
+        ("--prefix b", "2\n"),
+        ("--from b", "3\n"),
+        ("--to b", "1\n"),
+        ("--from b --to c", "2\n"),
+        ("--hex --prefix 62", "2\n"),
+        ("--from x", "0\n"),
+    ] {
+        trial.run(&format!("count db {flags}")).assert_output(0, out);
+    }
+    trial.run("count db --prefix a --from b").assert_contains(2, &["cannot be used with"]);
+    let many: String = (0..2500).map(|i| format!("{i:05}\t{i}\n")).collect();
+    CliTest::with_entries(&many).run("count db").assert_output(0, "2500\n");
+}
+
+/// Regression: the first key of a file from a Windows program began with an invisible character.
+#[test]
+fn byte_order_mark_of_a_file() {
+    let trial = CliTest::new();
+    for (name, text) in
+        [("a.tsv", "\u{feff}a\t1\n"), ("b", "\u{feff}{\"key\":\"a\",\"value\":\"1\"}\n"), ("c", "\u{feff}")]
+    {
+        trial.file(name, text);
+        trial.run(&format!("load {name}.db {name} --create")).assert_output(0, "");
+    }
+    trial.file("d.zst", zstd::encode_all("\u{feff}a\t1\n".as_bytes(), 3).unwrap());
+    trial.run("load d.db d.zst --create").assert_output(0, "");
+    for name in ["a", "b", "d"] {
+        let db = if name == "a" { "a.tsv.db".to_owned() } else { format!("{name}.db") };
+        trial.run(&format!("scan {db} --hex")).assert_output(0, "61\t31\n");
+    }
+    trial.run("count c.db").assert_output(0, "0\n");
+}
+
+/// A key that begins with the mark survives a dump and a load.
+#[test]
+fn byte_order_mark_of_a_key() {
+    let trial = CliTest::with_entries("\\xef\\xbb\\xbfk\t\\xef\\xbb\\xbf\n");
+    trial.run("dump db").assert_output(0, "\\xef\\xbb\\xbfk\t\\xef\\xbb\\xbf\n");
+    for format in ["tsv", "jsonl", "hex"] {
+        let text = trial.run(&format!("dump db --format {format}"));
+        trial
+            .run_with_input(&format!("load {format} - --create --format {format}"), text.out.as_bytes())
+            .assert_output(0, "");
+        trial.run(&format!("scan {format} --hex")).assert_output(0, "efbbbf6b\tefbbbf\n");
+    }
+}
+
 #[test]
 fn scan_ranges() {
     let trial = CliTest::with_entries(FEW);
@@ -75,7 +153,11 @@ fn scan_ranges() {
         ("--limit 2 --keys-only", "a\nb\n"),
         ("--reverse --limit 1", "c\t4\n"),
         ("--limit 0", ""),
-        ("--hex --prefix 6261", "ba\t3\n"),
+        ("--hex --prefix 6261", "6261\t33\n"),
+        ("--hex --prefix 6261 --keys-only", "6261\n"),
+        ("--hex --prefix 6261 --format tsv", "ba\t3\n"),
+        ("--prefix a --format hex", "61\t31\n"),
+        ("--prefix a --format json", "{\"key\":\"a\",\"value\":\"1\"}\n"),
         ("--prefix a --format jsonl", "{\"key\":\"a\",\"value\":\"1\"}\n"),
         ("--prefix a --format jsonl --keys-only", "{\"key\":\"a\"}\n"),
         ("--from x", ""),
@@ -90,12 +172,15 @@ fn dump_and_load_give_the_same_database() {
     let dumped = trial.run("dump db");
     dumped.assert_contains(0, &[]);
     assert_eq!(dumped.out.lines().count(), awkward().lines().count());
-    for format in ["tsv", "jsonl"] {
-        let text = trial.run(&format!("dump db --format {format}"));
+    for (flags, format) in
+        [("", "auto"), ("--format jsonl", "auto"), ("--format json", "json"), ("--hex", "hex")]
+    {
+        let text = trial.run(&format!("dump db {flags}"));
+        let copy = format!("copy{}", flags.replace([' ', '-'], ""));
         trial
-            .run_with_input(&format!("load copy-{format} - --create"), text.out.as_bytes())
+            .run_with_input(&format!("load {copy} - --create --format {format}"), text.out.as_bytes())
             .assert_output(0, "");
-        trial.run(&format!("dump copy-{format}")).assert_output(0, &dumped.out);
+        trial.run(&format!("dump {copy}")).assert_output(0, &dumped.out);
     }
 }
 

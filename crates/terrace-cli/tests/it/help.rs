@@ -1,5 +1,9 @@
 //! Help, completions, manual pages.
-#![allow(clippy::disallowed_types, reason = "writes to a device that is always full")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "creates a directory, and writes to a device that is always full"
+)]
 
 use std::process::Command;
 
@@ -10,6 +14,7 @@ const COMMANDS: &[&str] = &[
     "put",
     "delete",
     "scan",
+    "count",
     "load",
     "dump",
     "stat",
@@ -34,30 +39,55 @@ fn every_command_has_help() {
     }
 }
 
+/// Number of lines of a terminal, without the line of the prompt.
+const SCREEN_LINES: usize = 25;
+
+/// The complete help of `bench` has 106 lines, and that of `delete` had 70.
+#[test]
+fn every_help_fits_on_a_screen() {
+    let trial = CliTest::new();
+    for line in COMMANDS.iter().map(|name| format!("{name} --help")).chain(["--help".into(), "get -h".into()])
+    {
+        let help = trial.run_in_columns(&line, 80);
+        help.assert_contains(0, &["Usage: terrace", "help-all"]);
+        assert!(help.out.lines().count() <= SCREEN_LINES, "{line}\n{}", help.out);
+        assert!(help.out.lines().all(|line| line.chars().count() <= 80), "{line}\n{}", help.out);
+    }
+}
+
+/// Regression: every command that wrote an entry had all options for tables.
+#[test]
+fn tuning_flags_only_where_they_have_an_effect() {
+    let trial = CliTest::with_entries("a\t1\n");
+    for line in ["put db a 2", "delete db a", "delete db --all"] {
+        for flag in ["--block-size 4k", "--filter-bits 10", "--max-file-size 1m", "--memory 8m"] {
+            trial.run(&format!("{line} {flag}")).assert_contains(2, &["unexpected argument"]);
+        }
+    }
+    trial.run("compact db --write-buffer 1m").assert_contains(2, &["unexpected argument"]);
+    trial.run("compact db --block-size 8k --filter-bits 5").assert_contains(0, &[" -> "]);
+    let brief = trial.run("load --help");
+    assert!(!brief.out.contains("--block-size"), "{}", brief.out);
+}
+
 #[test]
 fn stable_flags() {
     let trial = CliTest::new();
-    let writing = [
-        "--sync",
-        "--compression",
-        "--block-size",
-        "--write-buffer",
-        "--filter-bits",
-        "--max-file-size",
-        "--memory",
-    ];
+    let tables =
+        ["--compression", "--block-size", "--block-restart-interval", "--filter-bits", "--max-file-size"];
     for (command, flags) in [
         ("get", &["--hex", "--raw", "--comparator"][..]),
-        ("put", &["--create", "--hex"]),
-        ("put", &writing),
-        ("delete", &writing),
-        ("delete", &["--from", "--to", "--all"]),
-        ("load", &writing),
-        ("load", &["--format", "--create"]),
+        ("put", &["--create", "--hex", "--sync", "--value-file"]),
+        ("delete", &["--from", "--to", "--all", "--sync"]),
+        ("load", &tables),
+        ("load", &["--format", "--create", "--sync", "--write-buffer", "--memory"]),
+        ("compact", &tables),
+        ("repair", &tables),
+        ("count", &["--prefix", "--from", "--to", "--hex"]),
         ("scan", &["--prefix", "--from", "--to", "--reverse", "--limit", "--keys-only", "--format"]),
-        ("dump", &["--file", "--format"]),
+        ("dump", &["--file", "--format", "--hex"]),
         ("stat", &["--json"]),
-        ("repair", &["--dry-run", "--compression"]),
+        ("repair", &["--dry-run"]),
         ("compact", &["--from", "--to"]),
         ("destroy", &["--yes"]),
         ("tour", &["--dir"]),
@@ -80,7 +110,7 @@ fn stable_flags() {
         ),
         ("bench", &["--dir", "--json", "--report", "--compare", "--list"]),
     ] {
-        trial.run(&format!("{command} --help")).assert_contains(0, flags);
+        trial.run(&format!("{command} --help-all")).assert_contains(0, flags);
     }
 }
 
@@ -96,11 +126,46 @@ fn completions_know_every_command() {
 #[test]
 fn manual_pages() {
     let trial = CliTest::new();
-    trial.run("man").assert_contains(0, &[".TH terrace", "Exit codes"]);
+    trial.run("man").assert_contains(0, &[".TH terrace", "EXIT STATUS", "key not found"]);
     trial
         .run("man scan")
         .assert_contains(0, &["terrace-scan", "prefix", concat!("terrace ", env!("CARGO_PKG_VERSION"))]);
     trial.run("man frobnicate").assert_contains(2, &["frobnicate"]);
+}
+
+/// Regression: the pages had a section EXTRA, and one with a whole sentence as its name.
+#[test]
+fn manual_pages_have_the_conventional_sections() {
+    let trial = CliTest::new();
+    let sections =
+        ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "COMMANDS", "EXIT STATUS", "EXAMPLES", "SEE ALSO"];
+    for command in COMMANDS.iter().copied().chain([""]) {
+        let page = trial.run(&format!("man {command}"));
+        let found: Vec<&str> =
+            page.out.lines().filter_map(|line| Some(line.strip_prefix(".SH ")?.trim_matches('"'))).collect();
+        let expect: Vec<&str> =
+            sections.into_iter().filter(|name| *name != "COMMANDS" || command.is_empty()).collect();
+        assert_eq!(found, expect, "man {command}");
+        assert!(!page.out.contains("help(1)"), "a page that does not exist: {}", page.out);
+    }
+    // Arguments that the brief help omits have their text.
+    trial.run("man bench").assert_contains(0, &["Number of keys", ".SS SIZE"]);
+    trial
+        .run("man load")
+        .assert_contains(0, &["Size of blocks before compression", "Comparator the database"]);
+}
+
+#[test]
+fn all_manual_pages_in_a_directory() {
+    let trial = CliTest::new();
+    std::fs::create_dir(trial.path("man1")).unwrap();
+    trial.run("man --dir man1").assert_output(0, "");
+    let mut expect: Vec<String> = COMMANDS.iter().map(|name| format!("terrace-{name}.1")).collect();
+    expect.push("terrace.1".into());
+    expect.sort();
+    assert_eq!(trial.list("man1"), expect);
+    assert_eq!(trial.read("man1/terrace-get.1"), trial.run("man get").out.into_bytes());
+    trial.run("man --dir missing").assert_contains(4, &["missing/terrace-get.1: No such file"]);
 }
 
 #[cfg(target_os = "linux")]

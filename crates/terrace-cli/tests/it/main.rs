@@ -8,4 +8,5 @@ mod entries;
 mod help;
 mod leveldb_interop;
 mod maintenance;
+mod restricted_process;
 mod tour;

@@ -47,6 +47,8 @@ pub(crate) struct CompactionContext<'a> {
     pub(crate) smallest_snapshot: SequenceNumber,
     /// Allocates a file number.
     pub(crate) next_file_number: Box<dyn Fn() -> u64 + 'a>,
+    /// Receives the size of each finished table in bytes.
+    pub(crate) on_table_finished: Box<dyn Fn(u64) + 'a>,
     /// Returns true if the job must stop because the database is closing.
     pub(crate) is_cancelled: Box<dyn Fn() -> bool + 'a>,
 }
@@ -246,7 +248,10 @@ impl CompactionJob<'_> {
 
     fn finish_table(&mut self) -> Result<()> {
         let Some(table) = self.current_table.take() else { return Ok(()) };
-        self.finished_tables.extend(table.finish()?);
+        if let Some(finished) = table.finish()? {
+            (self.context.on_table_finished)(finished.file.size);
+            self.finished_tables.push(finished);
+        }
         self.grandparents.reset();
         Ok(())
     }

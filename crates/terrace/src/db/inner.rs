@@ -92,7 +92,7 @@ use crate::info_log::Logger;
 use crate::memtable::{ChunkPool, Memtable};
 use crate::options::Options;
 use crate::snapshot::SnapshotList;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Weak};
+use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, Weak};
 use crate::table::{FinishedTable, TableCache};
 use crate::version::{FileMeta, KeyRange, Manifest, ReadCompactionHint, Version, VersionSet};
 
@@ -138,6 +138,7 @@ pub(super) struct DbInner {
     pub(super) write_queue: WriteQueue,
     /// Background jobs that hold a reference to this state.
     pub(super) background_jobs: Arc<BackgroundJobs>,
+    pub(super) compaction_progress: CompactionProgress,
 
     // Locks, in lock order.
     pub(super) fork_state: ForkState,
@@ -153,6 +154,16 @@ pub(super) struct DbInner {
     pub(super) state: Mutex<DbState>,
     /// Notified after each change of `state` that a thread may wait for.
     pub(super) state_changed: Condvar,
+}
+
+/// Progress of compactions, for the callers of manual ones. All accesses are relaxed, because only
+/// reports use them.
+#[derive(Default)]
+pub(super) struct CompactionProgress {
+    /// Number of callers that show progress.
+    pub(super) watchers: AtomicUsize,
+    /// Bytes that the running compaction has written, if there is a watcher.
+    pub(super) bytes_written: AtomicU64,
 }
 
 /// State of the database in a forked child.

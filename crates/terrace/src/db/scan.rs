@@ -215,6 +215,31 @@ impl Db {
         let (begin, end) = inner.key_bounds(range)?;
         inner.delete_range(begin.as_deref(), end.as_deref())
     }
+
+    /// Compacts a range as [`Db::compact_range`] does. Calls `progress` in this thread with the
+    /// completed bytes and their total, an estimate. It is called at least once, after the
+    /// compaction.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the flush or of a compaction. No stored data is lost.
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.compact_range_with_progress(None, None, |done, total| println!("{done} of {total}"))?;
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn compact_range_with_progress(
+        &self,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<()> {
+        self.writer()?.compact_range_with_progress(begin, end, &mut progress)
+    }
 }
 
 /// Iterates over all entries, as [`Db::iter`] does.

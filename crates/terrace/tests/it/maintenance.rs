@@ -49,6 +49,28 @@ fn manifest_stays_small_while_open() {
     assert_eq!(db.iter().count(), 20);
 }
 
+/// Progress of a compaction: it grows, within its total, and ends with the total.
+#[test]
+fn compact_range_reports_its_progress() {
+    let env = Env::in_memory();
+    let db = Db::open("db", &options(&env).max_file_size(1 << 20)).unwrap();
+    for round in 0..8u32 {
+        for n in 0..4000u32 {
+            let value: Vec<u8> = (0..500u32).map(|i| (i.wrapping_mul(n * 7919 + round) >> 7) as u8).collect();
+            db.put(n.to_be_bytes(), &value).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let mut reports = Vec::new();
+    db.compact_range_with_progress(None, None, |done, total| reports.push((done, total))).unwrap();
+    assert!(reports.len() > 2, "{reports:?}");
+    assert!(reports.is_sorted_by_key(|(done, _)| *done), "{reports:?}");
+    let (last, total) = reports[reports.len() - 1];
+    assert!(last == total && total > 1 << 20, "{reports:?}");
+    assert!(reports.iter().all(|(_, of)| *of == total), "{reports:?}");
+    assert!(reports.iter().any(|(done, _)| *done > 0 && *done < total), "{reports:?}");
+}
+
 #[test]
 fn compact_range_reclaims_space() {
     let env = memory();

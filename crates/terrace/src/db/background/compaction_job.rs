@@ -57,6 +57,7 @@ impl DbInner {
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
         });
+        self.compaction_progress.bytes_written.store(0, Ordering::Relaxed);
         state.running_compaction = compaction.as_ref().map(|compaction| RunningCompaction {
             level: compaction.level(),
             input_bytes: total_size(&inputs),

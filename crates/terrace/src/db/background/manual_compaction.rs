@@ -5,29 +5,84 @@ use terrace_format::version_edit::NUM_LEVELS;
 use crate::compaction::{Compaction, CompactionReason};
 use crate::db::inner::{DbInner, DbState, FlushTarget, ManualCompaction};
 use crate::error::Result;
-use crate::sync::Arc;
-use crate::version::KeyRange;
+use crate::sync::{Arc, Ordering};
+use crate::version::{KeyRange, Version, total_size};
 
 impl DbInner {
     pub(in crate::db) fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         let range = KeyRange { begin, end };
+        let deepest = self.flush_for_compaction(range)?;
+        (0..deepest).try_for_each(|level| self.compact_level(level, range, &mut |_| ()))
+    }
+
+    /// Compacts as [`DbInner::compact_range`] does. Calls `progress` with the completed bytes and
+    /// the total.
+    pub(in crate::db) fn compact_range_with_progress(
+        &self,
+        begin: Option<&[u8]>,
+        end: Option<&[u8]>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<()> {
+        let range = KeyRange { begin, end };
+        let deepest = self.flush_for_compaction(range)?;
+        let total = input_bytes(&self.read_state.current().version, range, deepest);
+        let read_before = bytes_read(&self.state.lock());
+        let mut done = 0;
+        // Ordering: a late view of the counter only delays a report.
+        self.compaction_progress.watchers.fetch_add(1, Ordering::Relaxed);
+        let result = (0..deepest).try_for_each(|level| {
+            self.compact_level(level, range, &mut |bytes| {
+                // Automatic compactions count too, and one that has ended may not yet.
+                done = bytes.saturating_sub(read_before).clamp(done, total.max(done));
+                progress(done, total);
+            })
+        });
+        self.compaction_progress.watchers.fetch_sub(1, Ordering::Relaxed);
+        if result.is_ok() {
+            progress(total, total);
+        }
+        result
+    }
+
+    /// Flushes the memtable if it has keys in `range`. Returns the level to which a compaction of
+    /// the range moves all of its keys.
+    fn flush_for_compaction(&self, range: KeyRange<'_>) -> Result<usize> {
         // Without keys of the range, the memtable goes to the level of an ordinary flush.
-        let overlaps = self.read_state.current().memtable.overlaps(begin, end);
+        let overlaps = self.read_state.current().memtable.overlaps(range.begin, range.end);
         self.flush(if overlaps { FlushTarget::Level0 } else { FlushTarget::AnyLevel })?;
         let version = Arc::clone(&self.read_state.current().version);
         // Level 0 is always compacted. The last level has no level below it.
-        let deepest = (1..NUM_LEVELS).rev().find(|&level| version.overlaps_level(level, range)).unwrap_or(1);
-        drop(version);
-        (0..deepest).try_for_each(|level| self.compact_level(level, range))
+        Ok((1..NUM_LEVELS).rev().find(|&level| version.overlaps_level(level, range)).unwrap_or(1))
     }
 
-    fn compact_level(&self, level: usize, range: KeyRange<'_>) -> Result<()> {
+    /// Compacts the keys of `level` in `range`. Calls `report` with the bytes of all compactions
+    /// since the open of the database.
+    fn compact_level(&self, level: usize, range: KeyRange<'_>, report: &mut dyn FnMut(u64)) -> Result<()> {
         let id = self.add_manual_compaction(level, range);
-        let done = self.wait_until(|state| state.manual_compactions.iter().all(|manual| manual.id != id));
+        let done = self.wait_until_with_progress(
+            |state| state.manual_compactions.iter().all(|manual| manual.id != id),
+            |state| bytes_read(state) + self.bytes_of_running_compaction(state),
+            report,
+        );
         if done.is_err() {
             self.state.lock().manual_compactions.retain(|manual| manual.id != id);
         }
         done
+    }
+
+    /// Completed share of the running compaction, in bytes of its inputs. Estimated by its outputs.
+    fn bytes_of_running_compaction(&self, state: &DbState) -> u64 {
+        let written = self.compaction_progress.bytes_written.load(Ordering::Relaxed);
+        state.running_compaction.map_or(0, |running| written.min(running.input_bytes))
+    }
+
+    /// Counts a table that the running compaction has finished, for the callers that show progress.
+    pub(super) fn record_finished_table(&self, bytes: u64) {
+        if self.compaction_progress.watchers.load(Ordering::Relaxed) > 0 {
+            self.compaction_progress.bytes_written.fetch_add(bytes, Ordering::Relaxed);
+            // A caller that misses this sees the next table.
+            self.state_changed.notify_all();
+        }
     }
 
     /// Queues a manual compaction and returns its identifier.
@@ -40,6 +95,24 @@ impl DbInner {
         state.manual_compactions.push_back(ManualCompaction { id, level, begin, end });
         id
     }
+}
+
+/// Bytes of the inputs of all finished compactions.
+fn bytes_read(state: &DbState) -> u64 {
+    state.compaction_stats.iter().map(|stats| stats.bytes_read).sum()
+}
+
+/// Bytes that compactions of `range` read, level by level down to `deepest`. Each level receives
+/// the tables of the levels above it.
+fn input_bytes(version: &Version, range: KeyRange<'_>, deepest: usize) -> u64 {
+    let bytes = |level| total_size(&version.overlapping_inputs(level, range));
+    let mut moving = 0;
+    let mut total = 0;
+    for level in 0..deepest {
+        moving += bytes(level);
+        total += moving + bytes(level + 1);
+    }
+    total
 }
 
 /// Part of a manual compaction that one compaction job executes.

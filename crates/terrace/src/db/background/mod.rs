@@ -158,6 +158,18 @@ impl DbInner {
     /// Waits for background work until `done` returns true. Returns an error if a job failed
     /// meanwhile or the database was closed.
     pub(super) fn wait_until(&self, done: impl Fn(&DbState) -> bool) -> Result<()> {
+        self.wait_until_with_progress(done, |_| 0, &mut |_| ())
+    }
+
+    /// Waits as [`DbInner::wait_until`] does. Calls `report` with each greater result of `measure`,
+    /// without the lock of the state.
+    pub(super) fn wait_until_with_progress(
+        &self,
+        done: impl Fn(&DbState) -> bool,
+        measure: impl Fn(&DbState) -> u64,
+        report: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let mut reported = 0;
         let mut state = self.state.lock();
         let failures = state.retryable_failures;
         if !done(&state) {
@@ -175,7 +187,13 @@ impl DbInner {
             {
                 return Err(error.clone());
             }
-            self.wait_for_state_change(&mut state);
+            let measured = measure(&state);
+            if measured > reported {
+                reported = measured;
+                MutexGuard::unlocked(&mut state, || report(measured));
+            } else {
+                self.wait_for_state_change(&mut state);
+            }
         }
         Ok(())
     }

@@ -132,6 +132,7 @@ impl DbInner {
             version: Arc::clone(version),
             smallest_snapshot: oldest_reader,
             next_file_number: Box::new(|| self.new_file_number()),
+            on_table_finished: Box::new(|bytes| self.record_finished_table(bytes)),
             is_cancelled: Box::new(|| {
                 self.is_shutting_down.load(Ordering::Relaxed) || has_failed.load(Ordering::Relaxed)
             }),

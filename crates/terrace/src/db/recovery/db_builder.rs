@@ -21,7 +21,7 @@ use crate::db::components::wal_sync::WalSync;
 use crate::db::components::write_contention::WriteContention;
 use crate::db::components::write_controller::{CompactionRate, WriteController};
 use crate::db::components::write_queue::WriteQueue;
-use crate::db::inner::{DbInner, DbState, ForkState, ReadState};
+use crate::db::inner::{CompactionProgress, DbInner, DbState, ForkState, ReadState};
 use crate::memtable::{ChunkPool, Memtable};
 use crate::options::Options;
 use crate::snapshot::SnapshotList;
@@ -92,6 +92,7 @@ impl DbOpener<'_> {
             write_contention: WriteContention::default(),
             write_queue,
             background_jobs: Arc::default(),
+            compaction_progress: CompactionProgress::default(),
             db_lock: Mutex::new(db_lock),
         })
     }
