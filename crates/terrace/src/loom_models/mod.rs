@@ -216,6 +216,8 @@ pub static MODELS: &[Model] = &[
         "failed_write_group",
         "an error reaches every member of its group and no other writer, and takes no sequence number",
         write_group::full_disk,
+    ),
+    Model::bounded(
         2,
         "conditional_write",
         "no conditional write overwrites a change that its condition excludes",
