@@ -43,8 +43,8 @@
 //! `keyspace - 1 - (r - k)`.
 //!
 //! **Latencies.** An operation begins at the end of the operation before. The keys of an atomic
-//! write have the latency of the write. A scan reads the clock after every 16th entry, and the entries
-//! since the last reading have their mean latency.
+//! write have the latency of the write. A scan reads the clock after every 16th entry, and the
+//! entries since the last reading have their mean latency.
 //!
 //! **Durability.** If `sync` is set, every write is synced. If `sync_every` is above 0, every
 //! `sync_every`-th write of a thread is synced; an atomic write of several keys counts as one.
