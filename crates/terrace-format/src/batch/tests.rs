@@ -1,6 +1,7 @@
 //! Stored form of batches, compared with LevelDB's, and damaged batches.
 
 use super::*;
+use crate::key::MAX_SEQUENCE_NUMBER;
 use proptest::prelude::*;
 
 const PUT: BatchOp<'_> = BatchOp::Put { key: b"apple", value: b"red" };
