@@ -1,9 +1,9 @@
 //! Row by row: the workload, the figures, the numbers.
 
-use super::number_format::{bytes, count};
 use super::report_view::{ReportView, Row};
 use super::text::{escape, plural};
 use super::{latency, resource_costs, row_table, timeline};
+use crate::report::number_format::{bytes, count};
 use crate::workload::phase_spec::{Kind, Order, PhaseSpec};
 
 /// All rows with their figures; empty without rows.
