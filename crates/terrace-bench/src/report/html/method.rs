@@ -72,6 +72,8 @@ fn rules(view: &ReportView<'_>) -> String {
         other => format!("Settings: {}.", escape(other)),
     };
     let checked: u64 = file.results.iter().map(|result| result.checked).fold(0, u64::saturating_add);
+    let is_timed = file.phases.iter().any(|phase| phase.workload.is_timed());
+    let share = if is_timed { ", in rows with a time limit as many as it managed" } else { "" };
     let rules = [
         format!(
             "{}; in each, the engines run one after the other, each in a new process and an empty directory.",
@@ -80,8 +82,10 @@ fn rules(view: &ReportView<'_>) -> String {
         format!("Sizes are {} the sizes of the suite.", times(file.scale)),
         settings,
         format!("{} values read were compared with the expected values.", count(checked)),
-        "Keys and values follow from fixed seeds: every engine executed the same operations in the same order."
-            .to_owned(),
+        format!(
+            "Keys and values follow from fixed seeds: every engine executed the same operations in the same \
+             order{share}. Reads find the same entries in every engine."
+        ),
         "A latency counts from the end of the previous operation, so pauses between calls are included.".to_owned(),
         "A ratio divides two median rates. A difference within the spread of the rounds is reported as noise."
             .to_owned(),

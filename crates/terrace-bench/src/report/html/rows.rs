@@ -76,6 +76,12 @@ fn describe(work: &PhaseSpec) -> String {
         };
         parts.push(format!("beside {}{rate}", plural(work.writers as usize, "writer", "writers")));
     }
+    match (work.duration_min_s, work.duration_limit_s) {
+        (0, 0) => {}
+        (0, limit) => parts.push(format!("at most {limit} s")),
+        (min, limit) if min == limit => parts.push(format!("for {min} s")),
+        (min, _) => parts.push(format!("at least {min} s")),
+    }
     if let Some(cache) = work.cache_bytes {
         parts.push(format!("cache of {}", bytes(cache as f64)));
     }
