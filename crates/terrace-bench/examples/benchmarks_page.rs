@@ -31,8 +31,7 @@ fn main() -> Result<(), String> {
         [] => {}
         ["--measure"] => {
             fs::create_dir_all(RESULTS).map_err(|e| format!("{RESULTS}: {e}"))?;
-            let chosen = |run: &&PageRun| names.is_empty() || names.contains(&run.name);
-            runs.iter().filter(chosen).try_for_each(measure)?;
+            runs.iter().filter(|run| names.is_empty() || names.contains(&run.name)).try_for_each(measure)?;
         }
         _ => return Err(format!("{}: the only flag is --measure", flags.join(" "))),
     }

@@ -250,7 +250,8 @@ impl LmdbStore {
 }
 
 impl LmdbStore {
-    /// Returns a read transaction of the newest state: the renewed one of this thread, or a new one.
+    /// Returns a read transaction of the newest state: the renewed one of this thread, or a new
+    /// one.
     #[inline]
     fn read_txn(&self) -> Result<Object> {
         let Some(read_txns) = &self.read_txns else { return self.begin_txn(RDONLY) };

@@ -6,8 +6,8 @@
 //!   <!-- end -->
 //! ```
 //!
-//! `<!-- bench+costs` adds latencies, written bytes and memory. `<!-- losses -->` begins the list of
-//! the rows in which the first engine of a run is slower than another. A table without a result
+//! `<!-- bench+costs` adds latencies, written bytes and memory. `<!-- losses -->` begins the list
+//! of the rows in which the first engine of a run is slower than another. A table without a result
 //! file stays as it is.
 
 use std::fmt::Write;
@@ -239,15 +239,14 @@ mod tests {
             present: true,
             ..EngineInfo::default()
         };
-        let rounds = |engine: &str, rates: &[f64]| {
-            let result = |(rate, round)| PhaseResult {
+        let results = [("a", first), ("b", second)].into_iter().flat_map(|(engine, rates)| {
+            rates.iter().zip(0..).map(move |(rate, round)| PhaseResult {
                 engine: engine.into(),
                 round,
-                ops_per_second: rate,
+                ops_per_second: *rate,
                 ..PhaseResult::default()
-            };
-            rates.iter().copied().zip(0..).map(result).collect::<Vec<_>>()
-        };
+            })
+        });
         let mut file = ResultFile {
             format: FORMAT,
             command: "terrace bench r".into(),
@@ -256,7 +255,7 @@ mod tests {
             rounds: first.len() as u32,
             engines: vec![info("A"), info("B")],
             phases: vec![PhaseInfo { name: "r".into(), ..PhaseInfo::default() }],
-            results: [rounds("a", first), rounds("b", second)].concat(),
+            results: results.collect(),
             ..ResultFile::default()
         };
         file.summary = summarise(&file);
@@ -296,8 +295,8 @@ mod tests {
 
     #[test]
     fn costs_of_a_single_round() {
-        let load = |name: &str| (name == "two").then(|| file(&[1e6], &[1.1e6]));
-        let page = update(PAGE, &load).expect("the page is valid");
+        let page = update(PAGE, &|name| (name == "two").then(|| file(&[1e6], &[1.1e6])));
+        let page = page.expect("the page is valid");
         for part in [
             "- `two`: r to b (1.10x, one round)",
             "| r | 1 M | 1.10 M (1.10x ~) |",

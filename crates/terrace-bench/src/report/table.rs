@@ -96,8 +96,8 @@ pub fn render(file: &ResultFile) -> String {
 
 /// Warning that syncs have no meaning on the file system of the run, if that is so.
 pub fn sync_warning(file: &ResultFile) -> Option<String> {
-    let syncs = |phase: &&PhaseInfo| phase.workload.sync || phase.workload.sync_every > 0;
-    let names: Vec<&str> = file.phases.iter().filter(syncs).map(|phase| phase.name.as_str()).collect();
+    let syncs = file.phases.iter().filter(|phase| phase.workload.sync || phase.workload.sync_every > 0);
+    let names: Vec<&str> = syncs.map(|phase| phase.name.as_str()).collect();
     let in_memory = ["tmpfs", "ramfs"].contains(&file.machine.filesystem.as_str());
     (in_memory && !names.is_empty()).then(|| {
         let filesystem = &file.machine.filesystem;
@@ -124,10 +124,14 @@ fn header(file: &ResultFile) -> String {
         ),
         0,
     );
+    let mut present = file.engines.iter().filter(|engine| engine.present);
+    let common = present.next().map(|engine| &engine.settings);
+    let common = common.filter(|common| present.all(|engine| engine.settings == **common));
     let settings = match file.settings.as_str() {
         "same" => "the same for all",
         _ => "each engine's own defaults",
     };
+    let settings = format!("{settings}{}", common.map_or_else(String::new, settings_text));
     text += &wrap(
         &format!(
             "Settings: {settings}. No warm-up: each round runs in a new process with an empty directory."
@@ -147,7 +151,8 @@ fn header(file: &ResultFile) -> String {
         };
         let description = description.replace(" ,", ",");
         let note = if engine.note.is_empty() { String::new() } else { format!(": {}", engine.note) };
-        let settings = if engine.present { settings_text(&engine.settings) } else { String::new() };
+        let differs = engine.present && common.is_none();
+        let settings = if differs { settings_text(&engine.settings) } else { String::new() };
         text += &wrap(&format!("  {:<12}  {description}{settings}{note}", engine.id), 16);
     }
     text
@@ -212,7 +217,8 @@ fn rate_cells(cells: &Cells<'_>) -> Vec<String> {
     vec![
         rate.map_or_else(|| "-".to_owned(), |rate| format!("median {:>12}", format_rate(rate) + "/s")),
         ratio.map_or_else(String::new, |ratio| {
-            format!("{:.2}x {:<6}", ratio.of_medians, verdict_label(ratio.verdict))
+            let decimals = if ratio.of_medians < 0.1 { 3 } else { 2 };
+            format!("{:.decimals$}x {:<6}", ratio.of_medians, verdict_label(ratio.verdict))
         }),
         cells.duration(|result| result.latency_ns.p50),
         cells.duration(|result| result.latency_ns.p99),
@@ -351,18 +357,18 @@ mod tests {
             ..PhaseResult::default()
         };
         let note = "a note that is as long as the notes of engines are, with every difference in it";
-        let info = |id: &str| EngineInfo {
+        let ids = ["terrace", "terrace-appended-2"];
+        let engines = ids.map(|id| EngineInfo {
             id: id.into(),
             name: "Terrace (appended logs)".into(),
             how: "C API of /usr/lib/x86_64-linux-gnu/libleveldb.so.1.23.0".into(),
             present: true,
             note: note.into(),
             ..EngineInfo::default()
-        };
-        let ids = ["terrace", "terrace-appended-2"];
+        });
         let mut file = ResultFile {
             phases: vec![PhaseInfo { name: "readreverse-compacted".into(), ..PhaseInfo::default() }],
-            engines: ids.map(info).into(),
+            engines: engines.into(),
             results: vec![result(ids[0], 98_765.0), result(ids[1], 12_345_678.0)],
             ..ResultFile::default()
         };

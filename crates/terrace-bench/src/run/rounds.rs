@@ -153,8 +153,8 @@ fn check_result(result: &mut PhaseResult, phase: &PhaseSpec, expected: ExpectedR
     }
 }
 
-/// Returns whether a result contradicts `found`, the number of keys that the operations find if each
-/// is executed once.
+/// Returns whether a result contradicts `found`, the number of keys that the operations find if
+/// each is executed once.
 fn is_wrong(result: &PhaseResult, phase: &PhaseSpec, found: u64) -> bool {
     if !phase.is_timed() {
         return result.found != found;

@@ -418,8 +418,8 @@ impl DatabaseDir {
     }
 }
 
-/// Directory `target` that contains `program`, or the current directory. The directory for temporary
-/// files is often in memory, where syncs are free.
+/// Directory `target` that contains `program`, or the current directory. The directory for
+/// temporary files is often in memory, where syncs are free.
 fn default_parent(program: Option<&Path>) -> PathBuf {
     let mut folders = program.into_iter().flat_map(Path::ancestors);
     folders.find(|folder| folder.ends_with("target")).map_or_else(PathBuf::new, Path::to_owned)

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   Terrace                       1.6 M/s, slowest 100 ms 91 % of it
-//!   |####|                                        each strip has its own height scale, which the
-//!                                                 figure says, and is as high as its fastest window;
+//!   |####|                                        each strip has its own height scale, as the
+//!                                                 figure says: its own fastest window;
 //!   LevelDB                       184 k/s, slowest 100 ms 1 % of it; the dashes are its mean
 //!   |###_##########__###########_#######|
 //!        ^         ^^           ^                 stalls: less than a tenth of the mean
