@@ -8,12 +8,12 @@
 //!
 //! `<!-- bench+costs` adds latencies, written bytes and memory. `<!-- losses -->` begins the list
 //! of the rows in which the first engine of a run is slower than another. A table without a result
-//! file stays as it is.
+//! file stays as it is, and so do its losses.
 
 use std::fmt::Write;
 
-use super::model::{PhaseInfo, PhaseResult, Ratio, ResultFile, Summary, Verdict};
-use super::number_format::{bytes, nanoseconds, short, three_digits};
+use super::model::{PhaseInfo, PhaseResult, ResultFile, Summary, Verdict};
+use super::number_format::{bytes, nanoseconds, plain_ratio, short, three_digits};
 use super::summary::{median, valid_results};
 
 const END: &str = "<!-- end -->";
@@ -59,8 +59,7 @@ pub fn update(page: &str, load: &dyn Fn(&str) -> Option<ResultFile>) -> Result<S
                 results.iter().find(|(name, _)| *name == run.name).and_then(|(_, file)| file.as_ref());
             result.map_or_else(|| old.to_owned(), |file| table(file, run.has_costs))
         }
-        Part::Losses(old) if results.iter().all(|(_, file)| file.is_none()) => old.to_owned(),
-        Part::Losses(_) => losses(&results),
+        Part::Losses(old) => losses(&results, old),
     });
     Ok(parts.collect())
 }
@@ -141,13 +140,12 @@ fn rate(summary: Option<&Summary>) -> String {
         return "-".to_owned();
     };
     let median = short(median);
-    match &summary.ratio_to_first {
-        None => median,
-        Some(Ratio { of_medians, verdict, .. }) => match verdict {
-            Verdict::Faster => format!("**{median} ({of_medians:.2}x)**"),
-            Verdict::Slower => format!("{median} ({of_medians:.2}x)"),
-            Verdict::WithinNoise => format!("{median} ({of_medians:.2}x ~)"),
-        },
+    let Some(ratio) = &summary.ratio_to_first else { return median };
+    let times = plain_ratio(ratio.of_medians);
+    match ratio.verdict {
+        Verdict::Faster => format!("**{median} ({times})**"),
+        Verdict::Slower => format!("{median} ({times})"),
+        Verdict::WithinNoise => format!("{median} ({times} ~)"),
     }
 }
 
@@ -184,12 +182,17 @@ fn cost_cell(cost: &Cost, rounds: &[&PhaseResult]) -> String {
     median(&values).map_or_else(|| "-".to_owned(), cost.format)
 }
 
-fn losses(results: &[(String, Option<ResultFile>)]) -> String {
+/// Losses of every run. A run without a result file keeps its table, and its line of `old`.
+fn losses(results: &[(String, Option<ResultFile>)], old: &str) -> String {
     let mut text = String::from("\n\n");
     for (name, file) in results {
-        let lost = file.as_ref().map_or_else(|| vec!["no result file".to_owned()], losses_of);
-        let lost = if lost.is_empty() { "none".to_owned() } else { lost.join(", ") };
-        let _ = writeln!(text, "- `{name}`: {lost}");
+        let start = format!("- `{name}`: ");
+        let lost = match file.as_ref().map(losses_of) {
+            None => old.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or("no result").to_owned(),
+            Some(lost) if lost.is_empty() => "none".to_owned(),
+            Some(lost) => lost.join(", "),
+        };
+        let _ = writeln!(text, "{start}{lost}");
     }
     plain(&(text + "\n"))
 }
@@ -208,7 +211,8 @@ fn losses_of(file: &ResultFile) -> Vec<String> {
             let row = file.phases.iter().find(|phase| phase.row == summary.row);
             let row = row.map_or("", |phase| phase.name.as_str());
             let once = if file.rounds == 1 { ", one round" } else { "" };
-            let description = format!("{row} to {} ({:.2}x{once})", summary.engine, ratio.of_medians);
+            let times = plain_ratio(ratio.of_medians);
+            let description = format!("{row} to {} ({times}{once})", summary.engine);
             lost.push((ratio.of_medians, description));
         }
     }
@@ -227,7 +231,7 @@ mod tests {
     use crate::report::model::{EngineInfo, FORMAT};
     use crate::report::summary::summarise;
 
-    const PAGE: &str = "# Title\n<!-- losses -->\nold list\n<!-- end -->\ntext\n\
+    const PAGE: &str = "# Title\n<!-- losses -->\n\n- `one`: no result\n- `two`: r to b (3.00x)\n\n<!-- end -->\ntext\n\
                         <!-- bench one: fillseq --num 5\n--rounds 2 -->\nold table\n<!-- end -->\n\
                         <!-- bench+costs two: readseq -->\nsecond\n<!-- end -->\n";
 
@@ -283,7 +287,7 @@ mod tests {
         let load = |name: &str| (name == "one").then(|| file(&[1e6, 1e6], &[2.5e6, 2.5e6]));
         let page = update(PAGE, &load).expect("the page is valid");
         for part in [
-            "<!-- losses -->\n\n- `one`: r to b (2.50x)\n- `two`: no result file\n\n<!-- end -->",
+            "<!-- losses -->\n\n- `one`: r to b (2.50x)\n- `two`: r to b (3.00x)\n\n<!-- end -->",
             "--rounds 2 -->\n\n`terrace bench r`\n\nCommit `abc`, 2026-01-31, 2 rounds, ",
             "| row | A | B |\n|---|---:|---:|\n| r | 1 M | **2.50 M (2.50x)** |\n\n<!-- end -->",
             "-->\nsecond\n<!-- end -->\n",

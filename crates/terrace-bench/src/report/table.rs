@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::model::{PhaseInfo, PhaseResult, ResultFile, Settings, Summary, Verdict};
+use super::model::{PhaseResult, ResultFile, Settings, Summary, Verdict};
+use super::number_format::plain_ratio;
 use super::summary::{median, valid_results};
 
 /// Width of the terminal for which the text is made.
@@ -217,8 +218,7 @@ fn rate_cells(cells: &Cells<'_>) -> Vec<String> {
     vec![
         rate.map_or_else(|| "-".to_owned(), |rate| format!("median {:>12}", format_rate(rate) + "/s")),
         ratio.map_or_else(String::new, |ratio| {
-            let decimals = if ratio.of_medians < 0.1 { 3 } else { 2 };
-            format!("{:.decimals$}x {:<6}", ratio.of_medians, verdict_label(ratio.verdict))
+            format!("{} {:<6}", plain_ratio(ratio.of_medians), verdict_label(ratio.verdict))
         }),
         cells.duration(|result| result.latency_ns.p50),
         cells.duration(|result| result.latency_ns.p99),
@@ -298,7 +298,7 @@ fn format_bytes(bytes: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::{EngineInfo, Latency};
+    use crate::report::model::{EngineInfo, Latency, PhaseInfo};
 
     #[test]
     fn numbers() {
