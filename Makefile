@@ -57,8 +57,9 @@ msrv:  ## Check with the oldest supported Rust
 	@.ci/msrv
 
 bench: build  ## Measure it beside LevelDB, RocksDB and LMDB, within five minutes
-	@"$(TARGET)/release/terrace" bench --suite leveldb --num 200000 --rounds 3 \
-		--json "$(TARGET)/bench.json" --report "$(TARGET)/report.html"
+	@mkdir -p "$(TARGET)/bench"
+	@"$(TARGET)/release/terrace" bench --suite quick --engines terrace,leveldb,rocksdb,lmdb,lmdb-renewed --rounds 3 \
+		--dir "$(TARGET)/bench" --json "$(TARGET)/bench.json" --report "$(TARGET)/report.html"
 
 doc:  ## Make the documentation of the crates
 	@RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps

@@ -8,6 +8,7 @@
     reason = "reads the repository; no code of the database runs here"
 )]
 
+mod benchmarks;
 mod sanitize;
 mod tidy;
 mod torture;
@@ -53,6 +54,11 @@ static COMMANDS: &[Command] = &[
         help: "Run the concurrent tests under a sanitizer: thread|address",
         run: sanitize::run,
     },
+    Command {
+        name: "benchmarks",
+        help: "Update docs/benchmarks.md from target/benchmarks: [--measure] [NAME ...]",
+        run: benchmarks::run,
+    },
     Command { name: "replay", help: "Repeat one case of a torture harness: --seed N", run: torture::replay },
 ];
 
@@ -67,7 +73,7 @@ fn main() -> ExitCode {
 fn usage() -> ExitCode {
     eprintln!("usage: cargo xtask COMMAND\n");
     for Command { name, help, .. } in COMMANDS {
-        eprintln!("  {name:<8} {help}");
+        eprintln!("  {name:<10} {help}");
     }
     ExitCode::from(2)
 }

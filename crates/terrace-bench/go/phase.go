@@ -29,7 +29,9 @@ type Phase struct {
 	Mix           map[string]float64 `json:"mix"`
 	Seed          uint64             `json:"seed"`
 	ValueCompress float64            `json:"value_compress"`
+	DurationMin   uint64             `json:"duration_min_s"`
 	DurationLimit uint64             `json:"duration_limit_s"`
+	Completes     bool               `json:"completes"`
 	Verify        bool               `json:"verify"`
 	Fresh         bool               `json:"fresh"`
 	Settle        bool               `json:"settle"`
@@ -75,7 +77,12 @@ func (p *place) run(phase *Phase, shared *shared) (Result, error) {
 	if phase.Kind == "open" {
 		work = p.opens
 	}
-	tally, err := work(phase, shared)
+	// Some orders need a pass over the keys first, before the clock starts.
+	ops := make([]*Ops, phase.Threads)
+	for thread := range ops {
+		ops[thread] = newOps(phase, uint64(thread))
+	}
+	tally, err := work(phase, ops, shared)
 	if err != nil {
 		return Result{}, err
 	}
@@ -83,7 +90,29 @@ func (p *place) run(phase *Phase, shared *shared) (Result, error) {
 	if phase.Settle {
 		quiet = waitUntilQuiet()
 	}
-	return p.result(tally, before, quiet), nil
+	result := p.result(tally, before, quiet)
+	if phase.Completes {
+		err = p.complete(phase, ops)
+		result.SpaceBytes = space(p.dir)
+	}
+	return result, err
+}
+
+// complete executes the operations that the time limit of phase left, without measuring them.
+func (p *place) complete(phase *Phase, rest []*Ops) error {
+	untimed := phase.withoutTime()
+	_, err := p.work(&untimed, rest, &shared{phase: &untimed})
+	if phase.Settle {
+		waitUntilQuiet()
+	}
+	return err
+}
+
+// withoutTime is the same phase, with each operation once and without a time limit.
+func (p *Phase) withoutTime() Phase {
+	phase := *p
+	phase.DurationMin, phase.DurationLimit, phase.Completes = 0, 0, false
+	return phase
 }
 
 func (p *place) prepare(phase *Phase) error {
@@ -131,12 +160,7 @@ func (p *place) reopen() error {
 	return err
 }
 
-func (p *place) work(phase *Phase, shared *shared) (*tally, error) {
-	// Some orders need a pass over the keys first, before the clock starts.
-	ops := make([]*Ops, phase.Threads)
-	for thread := range ops {
-		ops[thread] = newOps(phase, uint64(thread))
-	}
+func (p *place) work(phase *Phase, ops []*Ops, shared *shared) (*tally, error) {
 	shared.clock = startClock()
 	beside := besides(shared)
 	begin := make(chan struct{})
@@ -156,9 +180,9 @@ func (p *place) work(phase *Phase, shared *shared) (*tally, error) {
 
 // besides is the state of the concurrent writers, whose operations have no end.
 func besides(threads *shared) *shared {
-	phase := *threads.phase
+	phase := threads.phase.withoutTime()
 	phase.Kind, phase.Order, phase.Num, phase.Seed = "put", "random", math.MaxUint64, phase.Seed+phase.Threads
-	phase.Threads, phase.Batch, phase.DurationLimit = phase.Writers, 1, 0
+	phase.Threads, phase.Batch = phase.Writers, 1
 	return &shared{phase: &phase, clock: threads.clock, rate: phase.WriteRate}
 }
 
@@ -195,15 +219,17 @@ func (c *crew) join() (*tally, error) {
 }
 
 // opens closes and reopens the database repeatedly, in one thread.
-func (p *place) opens(phase *Phase, shared *shared) (*tally, error) {
+func (p *place) opens(phase *Phase, _ []*Ops, shared *shared) (*tally, error) {
 	shared.clock = startClock()
 	tally := &tally{}
-	ops := newOps(phase, 0)
-	for _, ok := ops.next(); ok; _, ok = ops.next() {
+	for tally.ops < phase.Num || tally.ended < seconds(phase.DurationMin) {
 		if err := p.reopen(); err != nil {
 			return nil, err
 		}
 		tally.end(shared, 1)
+		if limit := seconds(phase.DurationLimit); limit > 0 && tally.ended >= limit {
+			break
+		}
 	}
 	return tally, shared.clock.agrees()
 }

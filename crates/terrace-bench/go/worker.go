@@ -85,15 +85,16 @@ func newWorker(shared *shared, store Store) *worker {
 	}
 }
 
-// run executes ops until their end or the time limit of the phase.
-func (w *worker) run(ops *Ops) (err error) {
-	switch {
-	case w.phase.Kind == "scan":
-		err = w.walk(ops)
-	case w.phase.Batch > 1 && (w.phase.Kind == "put" || w.phase.Kind == "delete"):
-		err = w.batches(ops)
-	default:
-		err = w.each(ops)
+// run executes ops for the time of the phase: again from the first until its least time, and not beyond its limit.
+// Afterwards, ops holds the operations that the limit left; none if each was executed.
+func (w *worker) run(ops *Ops) error {
+	first := *ops
+	ended, err := w.pass(ops)
+	// A pass without an operation would never reach the time.
+	for before := uint64(0); err == nil && !ended && w.tally.ended < seconds(w.phase.DurationMin) && before < w.tally.ops; {
+		before = w.tally.ops
+		again := first
+		ended, err = w.pass(&again)
 	}
 	if err != nil {
 		w.stop.Store(true)
@@ -101,20 +102,33 @@ func (w *worker) run(ops *Ops) (err error) {
 	return err
 }
 
-func (w *worker) each(ops *Ops) error {
+func seconds(n uint64) time.Duration { return time.Duration(n) * time.Second }
+
+// pass executes ops once. It returns true if the phase ends before the last of them.
+func (w *worker) pass(ops *Ops) (bool, error) {
+	switch {
+	case w.phase.Kind == "scan":
+		return w.walk(ops)
+	case w.phase.Batch > 1 && (w.phase.Kind == "put" || w.phase.Kind == "delete"):
+		return w.batches(ops)
+	}
+	return w.each(ops)
+}
+
+func (w *worker) each(ops *Ops) (bool, error) {
 	for op, ok := ops.next(); ok; op, ok = ops.next() {
 		if err := w.act(op); err != nil {
-			return err
+			return false, err
 		}
 		if w.ends(1) {
-			break
+			return true, nil
 		}
 		if w.rate > 0 && w.tally.ops%max(w.rate/portions, 1) == 0 {
 			due := time.Duration(w.tally.ops * uint64(time.Second) / w.rate)
 			time.Sleep(due - w.tally.ended)
 		}
 	}
-	return nil
+	return false, nil
 }
 
 const portions = 100 // portions into which a throttled thread divides the operations of a second
@@ -127,7 +141,7 @@ func (w *worker) ends(ops uint64) bool {
 
 // isOver returns whether the phase ends.
 func (w *worker) isOver() bool {
-	limit := time.Duration(w.phase.DurationLimit) * time.Second
+	limit := seconds(w.phase.DurationLimit)
 	return (limit > 0 && w.tally.ended >= limit) || w.stop.Load()
 }
 
@@ -255,45 +269,45 @@ func (w *worker) checkEntry(cursor Cursor) (uint64, error) {
 }
 
 // walk executes one scan, of which every step is an operation.
-func (w *worker) walk(ops *Ops) (err error) {
+func (w *worker) walk(ops *Ops) (ended bool, err error) {
 	cursor, err := w.store.Cursor()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, cursor.Close()) }()
 	start, step, backwards := cursor.First, cursor.Next, w.phase.Order == "reverse"
 	if backwards {
 		start, step = cursor.Last, cursor.Prev
 	}
-	move, before, untimed := start, uint64(0), uint64(0)
+	move, before, visited, untimed := start, uint64(0), false, uint64(0)
 	for _, ok := ops.next(); ok && move(); _, ok = ops.next() {
 		at, err := w.checkEntry(cursor)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if w.tally.found > 0 && (at == before || backwards == (at > before)) {
-			return fmt.Errorf("wrong order: key %d after %d", at, before)
+		if visited && (at == before || backwards == (at > before)) {
+			return false, fmt.Errorf("wrong order: key %d after %d", at, before)
 		}
-		move, before = step, at
+		move, before, visited = step, at, true
 		w.tally.found++
 		if untimed++; untimed == stepsPerReading {
 			w.tally.endSteps(w.shared, untimed)
 			untimed = 0
 			if w.isOver() {
-				break
+				return true, nil
 			}
 		}
 	}
 	if untimed > 0 {
 		w.tally.endSteps(w.shared, untimed)
 	}
-	return nil
+	return w.isOver(), nil
 }
 
 const stepsPerReading = 16 // steps of a scan between two readings of the clock, as in src/run/worker.rs
 
 // batches puts or deletes in atomic writes. The latency of each key is that of its write.
-func (w *worker) batches(ops *Ops) error {
+func (w *worker) batches(ops *Ops) (bool, error) {
 	changes := make([]Change, 0, w.phase.Batch)
 	for {
 		changes = changes[:0]
@@ -305,13 +319,13 @@ func (w *worker) batches(ops *Ops) error {
 			changes = append(changes, w.change(op))
 		}
 		if len(changes) == 0 {
-			return nil
+			return false, nil
 		}
 		if err := w.store.Write(changes, w.sync()); err != nil {
-			return err
+			return false, err
 		}
 		if w.ends(uint64(len(changes))) {
-			return nil
+			return true, nil
 		}
 	}
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Renders sample.html, hostile.html, large.html and empty.html of a directory in headless Chromium, as wide as a desk
 # and as narrow as a phone. Fails on a console message, on a figure without a size, on a text outside its figure, on
-# a page wider than its window, and if the script did not do its work.
+# a page wider than its window, if the script did not do its work, and if the report prints on more than three pages.
 #
 #   browser.sh chromium DIRECTORY
 set -euo pipefail
@@ -74,6 +74,14 @@ failed=0
 diff <(echo "$expected") <(echo "$found") || failed=1
 if grep -F CONSOLE "$pages/log"; then
     echo "the console says something"
+    failed=1
+fi
+# The printed report is an overview.
+"$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$pages/profile" --print-to-pdf="$pages/sample.pdf" \
+    "file://$pages/sample.html" 2>"$pages/log" || { cat "$pages/log" && exit 1; }
+printed=$(grep --text --count "/Type /Page\b" "$pages/sample.pdf")
+if ((printed > 3)); then
+    echo "the report prints on $printed pages"
     failed=1
 fi
 exit "$failed"

@@ -11,6 +11,8 @@ use std::process::Command;
 
 use terrace_bench::report::html::{page, picture};
 use terrace_bench::report::model::{EngineInfo, Latency, PhaseInfo, PhaseResult, Ratio, ResultFile, Verdict};
+use terrace_bench::report::summary::summarise;
+use terrace_bench::workload::phase_spec::Kind;
 
 /// Six rows, four engines, three rounds; a fifth engine was not available.
 fn sample() -> ResultFile {
@@ -90,7 +92,7 @@ fn figures_for_people() {
     let mut file = sample();
     file.summary[1].median_ops_per_second = Some(411_987.3);
     file.summary[1].spread = Some((399_999.0, 1_250_000.0));
-    let ratio = Ratio { median: 0.125, min: 0.1, max: 0.2, verdict: Verdict::Slower };
+    let ratio = Ratio { of_medians: 0.125, min: 0.1, max: 0.2, verdict: Verdict::Slower };
     file.summary[1].ratio_to_first = Some(ratio);
     let page = page(&file);
     let cell = "<b>412\u{a0}k/s</b><span class=\"spread\">400\u{a0}k to 1.25\u{a0}M</span>\
@@ -105,7 +107,7 @@ fn losses_come_first() {
     for summary in &mut file.summary {
         if let Some(ratio) = &mut summary.ratio_to_first {
             let verdict = if summary.row < 3 { Verdict::Faster } else { Verdict::WithinNoise };
-            *ratio = Ratio { median: 1.5 + summary.row as f64, min: 1.0, max: 9.0, verdict };
+            *ratio = Ratio { of_medians: 1.5 + summary.row as f64, min: 1.0, max: 9.0, verdict };
         }
     }
     let page = page(&file);
@@ -113,6 +115,41 @@ fn losses_come_first() {
     let worst = "Terrace lost 9 of 18 comparisons: <b>fillsync</b> to LevelDB (3.50×), ";
     assert!(lead.starts_with(worst), "{lead}");
     assert!(lead.ends_with("(2.50×) and 3 more. It won 0; 9 were within the noise."), "{lead}");
+}
+
+/// Regression: `fillsync` on tmpfs was presented as a measurement of syncs.
+#[test]
+fn tmpfs_is_reported_in_red() {
+    let mut file = sample();
+    assert_eq!(count(&page(&file), "lead missing"), 0);
+    file.machine.filesystem = "tmpfs".into();
+    let warning = "<p class=\"lead missing\">tmpfs keeps files in memory: a sync does nothing, so fillsync means nothing.</p>";
+    assert_eq!(count(&page(&file), warning), 1);
+    assert!(page(&file).contains(".missing { color: var(--alarm); }"));
+}
+
+/// Regression: a compaction against an engine without compaction was a loss by 435, stretched every
+/// axis to 1/1000, and was part of the mean.
+#[test]
+fn compaction_against_an_engine_without_compaction() {
+    let mut file = sample();
+    file.phases[0].workload.kind = Kind::Compact;
+    file.results.retain(|result| result.row != 0 || result.engine != "leveldb");
+    file.engines.iter_mut().for_each(|engine| engine.has_compaction = engine.id != "leveldb");
+    file.summary = summarise(&file);
+    let page = page(&file);
+    assert_eq!(count(&page, "has no compaction</span></td>"), 1);
+    assert_eq!(count(&page, "not compared"), 1);
+    assert_eq!(count(&page, "geometric mean of 5 rows"), 1);
+    assert_eq!(count(&page, "of 17 comparisons"), 1);
+}
+
+/// Regression: strips of different heights for the same rate stood under one caption.
+#[test]
+fn strips_say_that_they_have_their_own_scale() {
+    let statement = "Each strip has its own height scale";
+    assert_eq!(count(shown(&page(&sample())), statement), 6);
+    assert_eq!(count(&picture(&sample()), statement), 6);
 }
 
 #[test]
@@ -174,7 +211,7 @@ fn not_a_number_shows_no_value() {
     for summary in &mut file.summary {
         summary.median_ops_per_second = Some(f64::NAN);
         summary.ratio_to_first =
-            Some(Ratio { median: 0.0, min: -1.0, max: f64::INFINITY, ..Ratio::default() });
+            Some(Ratio { of_medians: 0.0, min: -1.0, max: f64::INFINITY, ..Ratio::default() });
     }
     let page = page(&file);
     assert_eq!(count(shown(&page), "NaN") + count(shown(&page), "inf"), 0);

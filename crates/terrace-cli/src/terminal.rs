@@ -69,6 +69,8 @@ pub(crate) enum Colour {
     Bold = 1,
     /// Less important text.
     Dim = 2,
+    /// Warnings.
+    Red = 31,
     /// Successful steps.
     Green = 32,
     /// Drawings.

@@ -19,6 +19,7 @@ pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
         version: lockfile_versions::crate_version("fjall"),
         location: String::new(),
         note: "no Snappy: uses LZ4 instead".to_owned(),
+        has_compaction: true,
         runner: EngineRunner::InProcess(Box::new(Fjall)),
     })
 }

@@ -1,8 +1,8 @@
 //! Engines in another program, which uses the protocol of [`crate::run::protocol`].
 //!
 //! goleveldb and Pebble are in one Go program, whose sources are in the directory `go` of this
-//! crate. It is built on demand into the directory of the running program. `go build` decides
-//! whether it is up to date.
+//! crate. It is built before its first measurement into the directory of the running program.
+//! `go build` decides whether it is up to date. Finding the program builds nothing.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -31,16 +31,19 @@ pub(super) fn pebble(program: Option<&Path>) -> Result<FoundEngine> {
 }
 
 fn find_go_engine(program: Option<&Path>, module: &str, note: &str) -> Result<FoundEngine> {
-    let (program, version) = match program {
+    let (program, version, build): (_, _, fn() -> Result<()>) = match program {
         // The version of an existing program is unknown.
-        Some(program) => (existing_program(program)?, String::new()),
-        None => (built_program()?, lockfile_versions::go_module_version(module)),
+        Some(program) => (existing_program(program)?, String::new(), || Ok(())),
+        None => (program_path(Path::new(GO_SOURCES))?, lockfile_versions::go_module_version(module), build),
     };
+    let unbuilt = if program.exists() { "" } else { "not built yet; its first run builds it with go" };
+    let notes: Vec<&str> = [note, unbuilt].into_iter().filter(|note| !note.is_empty()).collect();
     Ok(FoundEngine {
         version,
         location: program.display().to_string(),
-        note: note.to_owned(),
-        runner: EngineRunner::External { program, arguments: Vec::new() },
+        note: notes.join("; "),
+        has_compaction: true,
+        runner: EngineRunner::External { program, arguments: Vec::new(), build },
     })
 }
 
@@ -52,13 +55,14 @@ fn existing_program(program: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Path of the program, which is built at most once in this process.
-fn built_program() -> Result<PathBuf> {
-    static BUILT: OnceLock<Result<PathBuf>> = OnceLock::new();
+/// Builds the program at most once in this process.
+fn build() -> Result<()> {
+    static BUILT: OnceLock<Result<()>> = OnceLock::new();
     BUILT.get_or_init(|| go_build(Path::new("go"), Path::new(GO_SOURCES))).clone()
 }
 
-fn go_build(go: &Path, sources: &Path) -> Result<PathBuf> {
+/// Path of the program that is built from `sources`, which may not exist yet.
+fn program_path(sources: &Path) -> Result<PathBuf> {
     if !sources.join("go.mod").is_file() {
         return Err(format!(
             "{} has no go.mod: the Go program is built from a clone of the sources",
@@ -66,7 +70,11 @@ fn go_build(go: &Path, sources: &Path) -> Result<PathBuf> {
         ));
     }
     let this_program = env::current_exe().map_err(|e| format!("path of this program: {e}"))?;
-    let program = this_program.with_file_name(GO_PROGRAM);
+    Ok(this_program.with_file_name(GO_PROGRAM))
+}
+
+fn go_build(go: &Path, sources: &Path) -> Result<()> {
+    let program = program_path(sources)?;
     if !program.exists() {
         eprintln!("building {} with go; the first time takes a minute", program.display());
     }
@@ -76,7 +84,7 @@ fn go_build(go: &Path, sources: &Path) -> Result<PathBuf> {
         .current_dir(sources)
         .output();
     match build {
-        Ok(output) if output.status.success() => Ok(program),
+        Ok(output) if output.status.success() => Ok(()),
         Ok(output) => Err(format!("go build: {}", last_error_lines(&output))),
         Err(e) => Err(format!("{}: {e}; the Go program needs it: apt-get install golang", go.display())),
     }
@@ -95,8 +103,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn assert_error(found: Result<PathBuf>, expect: &str) {
-        let error = found.expect_err("the program is missing");
+    fn assert_error(found: Result<impl Sized>, expect: &str) {
+        let error = found.err().expect("the program is missing");
         assert!(error.contains(expect), "{error}");
     }
 

@@ -72,9 +72,20 @@ fn load_engine(path: &Path) -> Result<FoundEngine> {
     Ok(FoundEngine {
         version: format!("{major}.{minor}"),
         location: loaded_from(path),
-        note: String::new(),
+        note: if terrace.is_some() { String::new() } else { crc_note() },
+        has_compaction: true,
         runner: EngineRunner::InProcess(Box::new(LevelDb { library: Arc::new(library), options, terrace })),
     })
+}
+
+/// LevelDB's checksums use the processor's instruction only through the library crc32c. Debian
+/// builds LevelDB without it.
+fn crc_note() -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    if maps.contains("libcrc32c") {
+        return String::new();
+    }
+    "without libcrc32c: checksums are computed without the processor's instruction".into()
 }
 
 struct LevelDb {

@@ -4,13 +4,19 @@
 //! survives a crash of the process but may be lost in a power cut. A durable write is followed by
 //! `mdb_env_sync`. LMDB has no compression, filter, cache or write buffer: its pages are in the
 //! system's page cache, and settings for these features are ignored.
+//!
+//! A get sees the newest state in two ways, each an engine of its own. `lmdb` begins a new read
+//! transaction for each get. `lmdb-renewed` resets and renews one read transaction of the thread,
+//! as fast programs do.
 
 #![allow(unsafe_code, reason = "calls a C library")]
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::c_api::{Object, bytes_from_c, c_functions, load_library, loaded_from};
 use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Store};
@@ -45,6 +51,8 @@ c_functions! {
         fn txn_begin(Object, Object, c_uint, *mut Object) -> c_int;
         fn txn_commit(Object) -> c_int;
         fn txn_abort(Object);
+        fn txn_reset(Object);
+        fn txn_renew(Object) -> c_int;
         fn dbi_open(Object, *const c_char, c_uint, *mut c_uint) -> c_int;
         fn get(Object, c_uint, *mut MdbVal, *mut MdbVal) -> c_int;
         fn put(Object, c_uint, *mut MdbVal, *mut MdbVal, c_uint) -> c_int;
@@ -58,6 +66,8 @@ c_functions! {
 const NOT_FOUND: c_int = -30798;
 const NOSYNC: c_uint = 0x10000;
 const RDONLY: c_uint = 0x20000;
+/// Read transactions belong to their object instead of their thread.
+const NOTLS: c_uint = 0x200000;
 
 /// Size of the memory map: address space, not storage. It exceeds the size of every benchmark
 /// database.
@@ -67,6 +77,15 @@ const LIBRARY_NAME: &str = "liblmdb.so.0";
 
 /// Finds the library at `path`, or the system's.
 pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
+    find_with(path, false, "a new read transaction for each get")
+}
+
+/// Finds the library, for gets that renew the read transaction of their thread.
+pub(super) fn find_renewed(path: Option<&Path>) -> Result<FoundEngine> {
+    find_with(path, true, "gets renew one read transaction of each thread")
+}
+
+fn find_with(path: Option<&Path>, renews: bool, gets: &str) -> Result<FoundEngine> {
     let name = path.unwrap_or(Path::new(LIBRARY_NAME));
     let library = load_library(name).map_err(|e| match path {
         Some(_) => e,
@@ -80,9 +99,14 @@ pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
     Ok(FoundEngine {
         version: parts.map(|part| part.to_string()).join("."),
         location: loaded_from(name),
-        note: "no write buffer, cache, filter or compression to set; MDB_NOSYNC unless a write is durable"
-            .into(),
-        runner: EngineRunner::InProcess(Box::new(Lmdb(Arc::new(LmdbLibrary { api, _library: library })))),
+        note: format!(
+            "{gets}; no write buffer, cache, filter or compression to set; MDB_NOSYNC unless a write is durable"
+        ),
+        has_compaction: false,
+        runner: EngineRunner::InProcess(Box::new(Lmdb {
+            library: Arc::new(LmdbLibrary { api, _library: library }),
+            renews,
+        })),
     })
 }
 
@@ -112,21 +136,27 @@ impl LmdbLibrary {
     }
 }
 
-struct Lmdb(Arc<LmdbLibrary>);
+struct Lmdb {
+    library: Arc<LmdbLibrary>,
+    /// Whether a get renews the read transaction of its thread.
+    renews: bool,
+}
 
 impl Engine for Lmdb {
     fn open(&self, dir: &Path, _: &Settings) -> Result<Box<dyn Store>> {
         let path = CString::new(dir.as_os_str().as_encoded_bytes()).map_err(|e| e.to_string())?;
-        let lib = Arc::clone(&self.0);
+        let lib = Arc::clone(&self.library);
         let mut env = ptr::null_mut();
         // SAFETY: the pointer for the new object is valid.
         lib.check(unsafe { (lib.api.env_create)(&mut env) })?;
-        let mut store = LmdbStore { lib, env, dbi: 0 };
+        let flags = if self.renews { NOSYNC | NOTLS } else { NOSYNC };
+        let read_txns = self.renews.then(ReadTxns::default);
+        let mut store = LmdbStore { lib, env, dbi: 0, read_txns };
         let api = &store.lib.api;
         // SAFETY: the environment is new and not yet open.
         store.lib.check(unsafe { (api.env_set_mapsize)(env, MAP_SIZE) })?;
         // SAFETY: the environment is new, and the path ends in zero.
-        store.lib.check(unsafe { (api.env_open)(env, path.as_ptr(), NOSYNC, 0o644) })?;
+        store.lib.check(unsafe { (api.env_open)(env, path.as_ptr(), flags, 0o644) })?;
         let mut dbi = 0;
         store.with_write_txn(|txn| {
             // SAFETY: the transaction is live, null selects the only database, and the pointer for
@@ -143,6 +173,28 @@ struct LmdbStore {
     lib: Arc<LmdbLibrary>,
     env: Object,
     dbi: c_uint,
+    /// Read transactions that gets renew; `None` if each get begins its own.
+    read_txns: Option<ReadTxns>,
+}
+
+/// Read transactions of the threads of an environment, reset between two gets.
+struct ReadTxns {
+    /// Number of the environment, which no other environment of this process has.
+    id: u64,
+    all: Mutex<Vec<Object>>,
+}
+
+impl Default for ReadTxns {
+    fn default() -> ReadTxns {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: the number publishes no other data.
+        ReadTxns { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), all: Mutex::default() }
+    }
+}
+
+thread_local! {
+    /// Last read transaction of this thread, and the number of its environment.
+    static READ_TXN: Cell<(u64, Object)> = const { Cell::new((0, ptr::null_mut())) };
 }
 
 // SAFETY: LMDB documents that threads may share an environment; a transaction stays on the thread
@@ -197,8 +249,44 @@ impl LmdbStore {
     }
 }
 
+impl LmdbStore {
+    /// Returns a read transaction of the newest state: the renewed one of this thread, or a new
+    /// one.
+    #[inline]
+    fn read_txn(&self) -> Result<Object> {
+        let Some(read_txns) = &self.read_txns else { return self.begin_txn(RDONLY) };
+        let (id, txn) = READ_TXN.get();
+        if id == read_txns.id {
+            // SAFETY: the environment with this number is live, so its transactions are, and
+            // `end_read_txn` has reset this one.
+            self.lib.check(unsafe { (self.lib.api.txn_renew)(txn) })?;
+            return Ok(txn);
+        }
+        let txn = self.begin_txn(RDONLY)?;
+        read_txns.all.lock().unwrap_or_else(PoisonError::into_inner).push(txn);
+        READ_TXN.set((read_txns.id, txn));
+        Ok(txn)
+    }
+
+    /// Ends a transaction of [`LmdbStore::read_txn`].
+    #[inline]
+    fn end_read_txn(&self, txn: Object) {
+        let api = &self.lib.api;
+        let end = if self.read_txns.is_some() { api.txn_reset } else { api.txn_abort };
+        // SAFETY: the transaction is live; a reset keeps it for the next renewal.
+        unsafe { end(txn) };
+    }
+}
+
 impl Drop for LmdbStore {
     fn drop(&mut self) {
+        if let Some(read_txns) = self.read_txns.take() {
+            for txn in read_txns.all.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                // SAFETY: the transaction is reset, no thread uses the store any more, and without
+                // thread-local transactions every thread may end it.
+                unsafe { (self.lib.api.txn_abort)(txn) };
+            }
+        }
         // SAFETY: the environment is live until this call; cursors borrow the store, so no
         // transaction is left.
         unsafe { (self.lib.api.env_close)(self.env) };
@@ -228,7 +316,7 @@ impl Store for LmdbStore {
 
     #[inline]
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let txn = self.begin_txn(RDONLY)?;
+        let txn = self.read_txn()?;
         let mut found = MdbVal::NONE;
         // SAFETY: the transaction is live, the key has its length, and the pointer for the value is
         // valid.
@@ -238,8 +326,7 @@ impl Store for LmdbStore {
             // SAFETY: the bytes stay in the map until the transaction ends below.
             value.extend_from_slice(unsafe { bytes_from_c(found.start.cast(), found.len) });
         }
-        // SAFETY: the transaction is live until this call.
-        unsafe { (self.lib.api.txn_abort)(txn) };
+        self.end_read_txn(txn);
         self.lib.check_found(code)
     }
 

@@ -36,7 +36,8 @@ pub struct EngineEntry {
     pub interface: &'static str,
     /// Whether `id=PATH` may select a library or program.
     pub accepts_path: bool,
-    /// Finds the engine. The error names the missing part and the command that installs it.
+    /// Finds the engine, without building it. The error names the missing part and the command that
+    /// installs it.
     pub find: FindFn,
 }
 
@@ -46,8 +47,11 @@ pub struct FoundEngine {
     pub version: String,
     /// Path of the library or program; empty if the engine is compiled into this program.
     pub location: String,
-    /// Differences from other engines: missing codecs, ignored settings.
+    /// Differences from other engines, and from the engine as its users run it: missing codecs,
+    /// ignored settings, build options.
     pub note: String,
+    /// Whether the engine compacts. Without compaction, it takes no part in rows that compact.
+    pub has_compaction: bool,
     /// How the engine's operations are executed.
     pub runner: EngineRunner,
 }
@@ -62,6 +66,8 @@ pub enum EngineRunner {
         program: PathBuf,
         /// Arguments of the program.
         arguments: Vec<String>,
+        /// Builds the program, if that is necessary.
+        build: fn() -> Result<()>,
     },
 }
 
@@ -161,6 +167,13 @@ pub static ENGINES: &[EngineEntry] = &[
         find: rocksdb_c::find,
     },
     EngineEntry { id: "lmdb", name: "LMDB", interface: "C API", accepts_path: true, find: lmdb_c::find },
+    EngineEntry {
+        id: "lmdb-renewed",
+        name: "LMDB (renewed)",
+        interface: "C API",
+        accepts_path: true,
+        find: lmdb_c::find_renewed,
+    },
     EngineEntry { id: "fjall", name: "fjall", interface: "Rust API", accepts_path: false, find: FIND_FJALL },
     EngineEntry { id: "redb", name: "redb", interface: "Rust API", accepts_path: false, find: FIND_REDB },
     EngineEntry {

@@ -25,6 +25,7 @@ pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
         version: lockfile_versions::crate_version("redb"),
         location: String::new(),
         note: "every put and get is a transaction, and a crash may lose puts without sync; no write buffer, filter or compression".to_owned(),
+        has_compaction: true,
         runner: EngineRunner::InProcess(Box::new(Redb)),
     })
 }

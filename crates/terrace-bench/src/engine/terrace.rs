@@ -22,6 +22,7 @@ fn found(mapped_logs: MappedLogs, note: &str) -> FoundEngine {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         location: String::new(),
         note: note.to_owned(),
+        has_compaction: true,
         runner: EngineRunner::InProcess(Box::new(TerraceEngine { mapped_logs })),
     }
 }

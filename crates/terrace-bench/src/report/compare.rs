@@ -87,7 +87,7 @@ impl Comparison {
 
     /// Renders the comparison as a table.
     pub fn render(&self) -> String {
-        let mut grid = TextTable::new(&["", "", "before, ops/s", "after, ops/s", "ratio", ""]);
+        let mut grid = TextTable::new(2, &["medians", "ops/s", "before", "after", "ratio", ""]);
         for change in &self.changes {
             let ratio = format!("{:.3}x", change.after / change.before);
             grid.push(vec![

@@ -22,7 +22,6 @@ mod headline;
 mod latency;
 mod log_axis;
 mod method;
-mod number_format;
 mod picture;
 mod ratios;
 mod report_view;

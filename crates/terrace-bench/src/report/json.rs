@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::model::{FORMAT, ResultFile};
+use super::summary;
 
 /// Writes `result` to `path` atomically.
 pub fn save(result: &ResultFile, path: &Path) -> Result<(), String> {
@@ -15,14 +16,16 @@ pub fn save(result: &ResultFile, path: &Path) -> Result<(), String> {
     fs::rename(&unfinished, path).map_err(with_path)
 }
 
-/// Reads the result file at `path`.
+/// Reads the result file at `path`, and summarises its rounds again: an older program may have
+/// summarised them differently.
 pub fn load(path: &Path) -> Result<ResultFile, String> {
     let text = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let result: ResultFile =
+    let mut result: ResultFile =
         serde_json::from_slice(&text).map_err(|e| format!("{}: not a result file: {e}", path.display()))?;
     if result.format != FORMAT {
         return Err(format!("{}: format {}, expected {FORMAT}", path.display(), result.format));
     }
+    result.summary = summary::summarise(&result);
     Ok(result)
 }
 

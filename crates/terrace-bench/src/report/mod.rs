@@ -3,6 +3,8 @@
 pub mod compare;
 pub mod html;
 pub mod json;
+pub mod markdown;
 pub mod model;
+mod number_format;
 pub mod summary;
 pub mod table;

@@ -80,8 +80,10 @@ pub struct EngineInfo {
     /// Whether the engine is available.
     pub present: bool,
     /// Reason why the engine is not available and the remedy; otherwise its differences from other
-    /// engines.
+    /// engines, and from the engine as its users run it.
     pub note: String,
+    /// Whether the engine compacts. Without compaction, it has no result in rows that compact.
+    pub has_compaction: bool,
 }
 
 /// Settings with which an engine opens a database. `None` selects the engine's own default.
@@ -204,15 +206,15 @@ pub struct Summary {
     pub ratio_to_first: Option<Ratio>,
 }
 
-/// Comparison of the rates of two engines, round by round.
+/// Comparison of the rates of two engines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ratio {
-    /// Median of the rounds' ratios; above 1 is faster.
-    pub median: f64,
-    /// Smallest of the rounds' ratios.
+    /// Median rate divided by the median rate of the first engine; above 1 is faster.
+    pub of_medians: f64,
+    /// Smallest ratio of matching rounds.
     pub min: f64,
-    /// Largest of the rounds' ratios.
+    /// Largest ratio of matching rounds.
     pub max: f64,
     /// Verdict on the difference.
     pub verdict: Verdict,

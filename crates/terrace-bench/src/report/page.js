@@ -27,7 +27,7 @@
   document.addEventListener("pointerleave", () => { tip.hidden = true; });
   document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
 
-  // #row-3 shows only that row; any other hash shows all rows. Print always shows all rows.
+  // #row-3 shows only that row; any other hash shows all rows. Print shows none of them.
   const rows = [...document.querySelectorAll(".row")];
   const choose = () => {
     const chosen = rows.find((row) => `#${row.id}` === location.hash);

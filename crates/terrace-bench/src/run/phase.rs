@@ -1,10 +1,13 @@
 //! Executes one phase with one engine, in this process.
 //!
 //! ```text
-//!   open, fresh if asked | threads execute their operations | wait until quiet | count
+//!   open, fresh if asked | threads execute their operations | wait until quiet | count | complete
 //!                        |<- seconds, latencies, windows -->|
 //!                        |<- processor time, memory, device writes --------->|
 //! ```
+//!
+//! Operations that a time limit cut off are executed at the end, unmeasured, if the next phase
+//! needs their entries.
 //!
 //! Deferred work of the engine counts: processor time and writes are measured until background work
 //! has ended. There is no warm-up except the earlier phases: a run begins in a new process, with an
@@ -14,7 +17,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use super::clock::Clock;
@@ -46,13 +49,30 @@ impl<'a> PhaseRunner<'a> {
         self.open_for_phase(phase)?;
         resources::reset_peak_memory();
         let before = ResourceUsage::read();
-        let stats = if phase.kind == Kind::Open {
-            self.run_opens(phase, done)?
+        // Some orders need a pass over the keys first, so the operations are created before the
+        // clock.
+        let ops = (0..phase.threads).map(|thread| Ops::new(phase, thread)).collect();
+        let (stats, rest) = if phase.kind == Kind::Open {
+            (self.run_opens(phase, done)?, Vec::new())
         } else {
-            self.run_threads(phase, done)?
+            self.run_threads(phase, ops, done)?
         };
         let quiet = phase.settle.then(resources::wait_until_quiet).flatten();
-        Ok(self.to_result(stats, before, quiet))
+        let mut result = self.to_result(stats, before, quiet);
+        if phase.completes && !rest.is_empty() {
+            self.complete(phase, rest)?;
+            result.space_bytes = resources::disk_usage(&self.dir);
+        }
+        Ok(result)
+    }
+
+    /// Executes the operations that the time limit of `phase` left, without measuring them.
+    fn complete(&mut self, phase: &PhaseSpec, rest: Vec<Ops<'_>>) -> Result<()> {
+        self.run_threads(&phase.without_time(), rest, &AtomicU64::new(0))?;
+        if phase.settle {
+            resources::wait_until_quiet();
+        }
+        Ok(())
     }
 
     fn open_for_phase(&mut self, phase: &PhaseSpec) -> Result<()> {
@@ -85,10 +105,13 @@ impl<'a> PhaseRunner<'a> {
         Ok(&**self.store.insert(opened))
     }
 
-    fn run_threads(&mut self, phase: &PhaseSpec, done: &AtomicU64) -> Result<WorkerStats> {
-        // Some orders need a pass over the keys first, so the operations are created before the
-        // clock.
-        let ops: Vec<Ops<'_>> = (0..phase.threads).map(|thread| Ops::new(phase, thread)).collect();
+    /// Executes `ops`, each in a thread. Returns the operations that a time limit left.
+    fn run_threads<'p>(
+        &mut self,
+        phase: &PhaseSpec,
+        ops: Vec<Ops<'p>>,
+        done: &AtomicU64,
+    ) -> Result<(WorkerStats, Vec<Ops<'p>>)> {
         let writers_phase = phase.writers_phase();
         let puts: Vec<Ops<'_>> = (0..phase.writers).map(|writer| Ops::new(&writers_phase, writer)).collect();
         let store = self.store()?;
@@ -104,26 +127,16 @@ impl<'a> PhaseRunner<'a> {
             max_ops_per_second: phase.write_rate,
         };
         let barrier = Barrier::new(ops.len() + puts.len());
-        let (mut sum, written) = thread::scope(|scope| {
-            let barrier = &barrier;
-            let start = |shared, ops: Vec<_>| -> Vec<_> {
-                let threads = ops.into_iter().map(|ops| {
-                    scope.spawn(move || {
-                        barrier.wait();
-                        Worker::new(shared, store).run(ops)
-                    })
-                });
-                threads.collect()
-            };
-            let threads = start(&shared, ops);
-            let writers = start(&writers_shared, puts);
+        let ((mut sum, rest), (written, _)) = thread::scope(|scope| {
+            let threads = start_workers(scope, &barrier, &shared, store, ops);
+            let writers = start_workers(scope, &barrier, &writers_shared, store, puts);
             let sum = join_workers(threads);
             writers_shared.stop.store(true, Ordering::Relaxed);
             Ok::<_, String>((sum?, join_workers(writers)?))
         })?;
         clock.check_against_system_clock()?;
         sum.bytes_put += written.bytes_put;
-        Ok(sum)
+        Ok((sum, rest))
     }
 
     /// Closes and reopens the database repeatedly, in one thread.
@@ -136,10 +149,14 @@ impl<'a> PhaseRunner<'a> {
             max_ops_per_second: 0,
         };
         let mut stats = WorkerStats::default();
-        for _ in Ops::new(phase, 0) {
+        let seconds = |stats: &WorkerStats| stats.last_end_ns / 1_000_000_000;
+        while stats.ops < phase.num || seconds(&stats) < phase.duration_min_s {
             self.store = None;
             self.store()?;
             stats.record_end(&shared, 1);
+            if phase.duration_limit_s > 0 && seconds(&stats) >= phase.duration_limit_s {
+                break;
+            }
         }
         shared.clock.check_against_system_clock()?;
         Ok(stats)
@@ -173,13 +190,38 @@ impl<'a> PhaseRunner<'a> {
     }
 }
 
-/// Joins all `threads`, and merges their stats.
-fn join_workers(threads: Vec<ScopedJoinHandle<'_, Result<WorkerStats>>>) -> Result<WorkerStats> {
+/// Measurements of a thread, and the operations that a time limit left.
+type ThreadResult<'a> = Result<(WorkerStats, Option<Ops<'a>>)>;
+
+/// Starts a thread for each of `ops`. The threads begin when all have reached the barrier.
+fn start_workers<'scope, 'p: 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    barrier: &'scope Barrier,
+    shared: &'scope PhaseShared<'scope>,
+    store: &'scope dyn Store,
+    ops: Vec<Ops<'p>>,
+) -> Vec<ScopedJoinHandle<'scope, ThreadResult<'p>>> {
+    let threads = ops.into_iter().map(|ops| {
+        scope.spawn(move || {
+            barrier.wait();
+            Worker::new(shared, store).run(ops)
+        })
+    });
+    threads.collect()
+}
+
+/// Joins all `threads`, merges their stats, and collects the operations that are left.
+fn join_workers<'a>(
+    threads: Vec<ScopedJoinHandle<'_, ThreadResult<'a>>>,
+) -> Result<(WorkerStats, Vec<Ops<'a>>)> {
     let mut total = WorkerStats::default();
+    let mut rest = Vec::new();
     for thread in threads {
-        total.merge(&thread.join().map_err(|_| "a thread panicked")??);
+        let (stats, left) = thread.join().map_err(|_| "a thread panicked")??;
+        total.merge(&stats);
+        rest.extend(left);
     }
-    Ok(total)
+    Ok((total, rest))
 }
 
 #[cfg(test)]
@@ -274,6 +316,63 @@ mod tests {
             run(&engine, &[("fillrandom", change)]).expect("no fault is injected");
             assert_eq!(engine.state.lock().expect("no thread panicked").synced_puts, expect);
         }
+    }
+
+    /// Regression: the reads after a load with a time limit found fewer entries in slow engines.
+    #[test]
+    fn load_is_completed_after_its_time_limit() {
+        for (threads, batch) in [(1, 1), (3, 1), (2, 7)] {
+            let stall = Duration::from_millis(1100);
+            let engine = FaultyEngine { slow_put: Some((NUM / 2, stall)), ..FaultyEngine::default() };
+            let dir = tempfile::tempdir().expect("a directory for the test");
+            let mut runner = PhaseRunner::new(&engine, dir.path().join("db"), Settings::default());
+            let load = suites::by_name("fillseq").expect("a workload of the table").to_phase(NUM);
+            let read = suites::by_name("readseq").expect("a workload of the table").to_phase(NUM);
+            let settle = false;
+            let limited = PhaseSpec { threads, batch, settle, duration_limit_s: 1, completes: true, ..load };
+            let puts = runner.run(&limited, &AtomicU64::new(0)).expect("no fault is injected");
+            assert!(puts.ops < NUM, "{threads} threads, {} puts were measured", puts.ops);
+            let all = runner.run(&PhaseSpec { settle, ..read }, &AtomicU64::new(0)).expect("no fault");
+            assert_eq!(all.found, NUM, "{threads} threads, batches of {batch}");
+        }
+    }
+
+    #[test]
+    fn short_phases_are_repeated() {
+        let repeat: fn(&mut PhaseSpec) = |d| d.duration_min_s = 1;
+        let steps: [Step; 5] = [
+            ("fillseq", as_is),
+            ("readrandom", repeat),
+            ("readreverse", repeat),
+            ("open", repeat),
+            ("fillrandom", |d| {
+                d.duration_min_s = 1;
+                d.batch = 7;
+            }),
+        ];
+        let results = run(&FaultyEngine::default(), &steps).expect("no fault is injected");
+        for (result, (name, _)) in results.iter().zip(steps).skip(1) {
+            assert!(
+                result.seconds >= 1.0 && result.ops > 10,
+                "{name}: {} in {} s",
+                result.ops,
+                result.seconds
+            );
+            assert_eq!(result.windows_100ms.iter().sum::<u64>(), result.ops, "{name}");
+        }
+        assert_eq!((results[1].found, results[2].found), (results[1].ops, results[2].ops));
+    }
+
+    #[test]
+    fn repeated_scan_of_an_empty_database_ends() {
+        let results = run(
+            &FaultyEngine::default(),
+            &[("readseq", |d| {
+                d.fresh = true;
+                d.duration_min_s = 3600;
+            })],
+        );
+        assert_eq!(results.expect("no fault is injected")[0].ops, 0);
     }
 
     #[test]

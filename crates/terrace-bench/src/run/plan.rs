@@ -1,8 +1,8 @@
 //! The plan of a run: engines and phases from the command line, validated.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::engine::{self, EngineEntry, EngineRunner};
+use crate::engine::{self, EngineEntry, EngineRunner, FoundEngine};
 use crate::report::model::{EngineInfo, PhaseInfo, Settings};
 use crate::run::measuring_process::ExternalProgram;
 use crate::workload::expected_values::ExpectedResult;
@@ -62,17 +62,34 @@ fn select_engine(word: &str, settings: &Settings) -> Result<SelectedEngine, Stri
         Some((id, path)) => (id, Some(PathBuf::from(path))),
         None => (word, None),
     };
-    let row = engine::by_id(id)
+    let entry = engine::by_id(id)
         .ok_or_else(|| unknown_word("engine", id, engine::ENGINES.iter().map(|row| row.id)))?;
-    if path.is_some() && !row.accepts_path {
+    if path.is_some() && !entry.accepts_path {
         return Err(format!("{id} is part of this program and cannot be selected by path"));
     }
-    Ok(find_engine(row, path, settings))
+    Ok(describe_engine(entry, path, settings, find_and_build))
 }
 
-/// Finds an engine, and describes it.
-pub fn find_engine(row: &'static EngineEntry, path: Option<PathBuf>, settings: &Settings) -> SelectedEngine {
-    let found = (row.find)(path.as_deref());
+/// Finds an engine, and describes it. Builds nothing.
+pub fn find_engine(entry: &'static EngineEntry) -> EngineInfo {
+    describe_engine(entry, None, &Settings::default(), |entry, path| (entry.find)(path)).info
+}
+
+fn find_and_build(entry: &EngineEntry, path: Option<&Path>) -> engine::Result<FoundEngine> {
+    if let EngineRunner::External { build, .. } = (entry.find)(path)?.runner {
+        build()?;
+    }
+    // Again, because its note may say that it was not built.
+    (entry.find)(path)
+}
+
+fn describe_engine(
+    row: &'static EngineEntry,
+    path: Option<PathBuf>,
+    settings: &Settings,
+    find: impl FnOnce(&EngineEntry, Option<&Path>) -> engine::Result<FoundEngine>,
+) -> SelectedEngine {
+    let found = find(row, path.as_deref());
     let mut info = EngineInfo {
         id: row.id.into(),
         name: row.name.into(),
@@ -89,7 +106,8 @@ pub fn find_engine(row: &'static EngineEntry, path: Option<PathBuf>, settings: &
             }
             info.version = found.version;
             info.note = found.note;
-            if let EngineRunner::External { program: path, arguments } = found.runner {
+            info.has_compaction = found.has_compaction;
+            if let EngineRunner::External { program: path, arguments, .. } = found.runner {
                 program = Some(ExternalProgram { path, arguments });
             }
         }
@@ -117,6 +135,8 @@ pub struct Overrides {
     pub sync: bool,
     /// Maximum puts per second of a writer that runs beside readers.
     pub write_rate: Option<u64>,
+    /// Seconds for which the operations of a phase are repeated.
+    pub duration_min: Option<u64>,
     /// Time limit of a phase in seconds.
     pub duration_limit: Option<u64>,
 }
@@ -130,6 +150,10 @@ impl Overrides {
         phase.sync |= self.sync;
         phase.write_rate = self.write_rate.unwrap_or(phase.write_rate);
         phase.duration_limit_s = self.duration_limit.unwrap_or(phase.duration_limit_s);
+        // A compaction after a compaction has nothing to do.
+        if phase.kind != Kind::Compact {
+            phase.duration_min_s = self.duration_min.unwrap_or(phase.duration_min_s);
+        }
         // Open and compact work on the whole database, without threads or keys.
         if !matches!(phase.kind, Kind::Open | Kind::Compact) {
             phase.threads = self.threads.unwrap_or(phase.threads);
@@ -209,11 +233,14 @@ fn workload_by_name(name: &str) -> Result<&'static Workload, String> {
 /// which the row before wrote them.
 const SEED_STEP: u64 = 1 << 20;
 
-/// Applies the overrides, validates the phases, and returns the rows of the result.
+/// Applies the overrides, validates the phases, and returns the rows of the result. Writes that a
+/// time limit cuts off are completed, unless the next phase begins with an empty database.
 pub fn apply_overrides(phases: Vec<NamedPhase>, changes: &Overrides) -> Result<Vec<PhaseInfo>, String> {
+    let is_needed: Vec<bool> = phases.iter().skip(1).map(|(_, next)| !next.fresh).chain([false]).collect();
     let rows = phases.into_iter().enumerate().map(|(row, (name, mut workload))| {
         changes.apply(&mut workload);
         workload.seed += row as u64 * SEED_STEP;
+        workload.completes = workload.duration_limit_s > 0 && workload.writes() && is_needed[row];
         check_phase(&workload).map_err(|e| format!("{name}: {e}"))?;
         Ok(PhaseInfo { row, name, workload })
     });
@@ -273,7 +300,7 @@ mod tests {
     fn unknown_words_list_what_exists() {
         check(
             suite_by_name("moon", SuiteSize::Default),
-            "no suite is called \"moon\"; there are: leveldb, bangdb, go, ycsb",
+            "no suite is called \"moon\"; there are: leveldb, quick, bangdb, go, ycsb",
         );
         check(
             workloads_by_name(&words("moon"), 9),
@@ -304,6 +331,19 @@ mod tests {
     fn same_engine_twice_gets_two_names() {
         let all = select_engines(&words("terrace,terrace"), &Settings::default()).expect("it is known");
         assert_eq!((all[0].info.id.as_str(), all[1].info.id.as_str()), ("terrace", "terrace-2"));
+    }
+
+    #[test]
+    fn time_limit_cuts_off_only_entries_without_readers() {
+        let names = ["fillseq", "fillrandom", "readrandom", "deleteseq"].map(str::to_owned);
+        let phases = workloads_by_name(&names, 1000).expect("they are in the table");
+        let limit = Overrides { duration_limit: Some(1), ..Overrides::default() };
+        let rows = apply_overrides(phases.clone(), &limit).expect("the limit is valid");
+        let completes =
+            |rows: &[PhaseInfo]| rows.iter().map(|row| row.workload.completes).collect::<Vec<_>>();
+        assert_eq!(completes(&rows), [false, true, false, false]);
+        let rows = apply_overrides(phases, &Overrides::default()).expect("no change is valid");
+        assert_eq!(completes(&rows), [false; 4]);
     }
 
     #[test]

@@ -149,6 +149,8 @@ pub(super) struct Worker<'a> {
     value: Vec<u8>,
     /// Buffer for a value that is read.
     read_buffer: Vec<u8>,
+    /// Time until which the operations are repeated, in nanoseconds.
+    min_time_ns: u64,
     /// Time limit of the phase in nanoseconds.
     time_limit_ns: u64,
     /// Writes since the last synced write, for `sync_every`.
@@ -168,36 +170,59 @@ impl<'a> Worker<'a> {
             key: vec![0; phase.key_size],
             value: Vec::new(),
             read_buffer: Vec::new(),
+            min_time_ns: phase.duration_min_s.saturating_mul(1_000_000_000),
             time_limit_ns: limit.saturating_mul(1_000_000_000),
             writes_since_sync: 0,
         }
     }
 
-    /// Executes `ops` until their end or the time limit of the phase.
-    pub(super) fn run(mut self, ops: Ops<'_>) -> Result<WorkerStats> {
-        let phase = self.shared.phase;
-        let done = match phase.kind {
-            Kind::Scan => self.scan(ops),
-            Kind::Put | Kind::Delete if phase.batch > 1 => self.write_batches(ops),
-            _ => self.run_each(ops),
-        };
+    /// Executes `ops` for the time of the phase. Returns the operations that the time limit left;
+    /// none if each was executed.
+    pub(super) fn run<'p>(mut self, ops: Ops<'p>) -> Result<(WorkerStats, Option<Ops<'p>>)> {
+        let done = self.run_passes(ops);
         if done.is_err() {
             self.shared.stop.store(true, Ordering::Relaxed);
         }
-        done.map(|()| self.checker.stats)
+        done.map(|rest| (self.checker.stats, rest))
     }
 
-    fn run_each(&mut self, ops: Ops<'_>) -> Result<()> {
+    fn run_passes<'p>(&mut self, first_pass: Ops<'p>) -> Result<Option<Ops<'p>>> {
+        let mut ops = first_pass.clone();
+        if self.run_pass(&mut ops)? {
+            return Ok(Some(ops));
+        }
+        let mut finished_ops = 0;
+        // A pass without an operation would never reach the time.
+        while self.checker.stats.last_end_ns < self.min_time_ns && finished_ops < self.checker.stats.ops {
+            finished_ops = self.checker.stats.ops;
+            if self.run_pass(&mut first_pass.clone())? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Executes `ops` once. Returns true if the phase ends before the last of them.
+    fn run_pass(&mut self, ops: &mut Ops<'_>) -> Result<bool> {
+        let phase = self.shared.phase;
+        match phase.kind {
+            Kind::Scan => self.scan(ops),
+            Kind::Put | Kind::Delete if phase.batch > 1 => self.write_batches(ops),
+            _ => self.run_each(ops),
+        }
+    }
+
+    fn run_each(&mut self, ops: &mut Ops<'_>) -> Result<bool> {
         for op in ops {
             self.execute(op)?;
             if self.finish_ops(1) {
-                break;
+                return Ok(true);
             }
             if self.shared.max_ops_per_second > 0 {
                 self.throttle();
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Sleeps after each portion until the next is due.
@@ -315,18 +340,18 @@ impl<'a> Worker<'a> {
     }
 
     /// Executes one scan, of which every step is an operation.
-    fn scan(&mut self, ops: Ops<'_>) -> Result<()> {
+    fn scan(&mut self, ops: &mut Ops<'_>) -> Result<bool> {
         let mut untimed_steps = 0;
-        self.scan_steps(ops, &mut untimed_steps)?;
+        let is_over = self.scan_steps(ops, &mut untimed_steps)?;
         if untimed_steps > 0 {
             self.checker.stats.record_mean(self.shared, untimed_steps);
         }
-        Ok(())
+        Ok(is_over || self.is_over())
     }
 
     /// Executes the steps of a scan, and leaves the number of the last ones, whose time is not yet
-    /// recorded, in `untimed_steps`.
-    fn scan_steps(&mut self, ops: Ops<'_>, untimed_steps: &mut u64) -> Result<()> {
+    /// recorded, in `untimed_steps`. Returns true if the phase ends.
+    fn scan_steps(&mut self, ops: &mut Ops<'_>, untimed_steps: &mut u64) -> Result<bool> {
         let mut cursor = self.store.cursor()?;
         let reverse = self.shared.phase.order == Order::Reverse;
         let mut previous = None;
@@ -350,27 +375,27 @@ impl<'a> Worker<'a> {
             if *untimed_steps == SCAN_STEPS_PER_READING {
                 self.checker.stats.record_mean(self.shared, std::mem::take(untimed_steps));
                 if self.is_over() {
-                    break;
+                    return Ok(true);
                 }
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Puts or deletes in atomic writes. The latency of each key is that of its write.
-    fn write_batches(&mut self, mut ops: Ops<'_>) -> Result<()> {
+    fn write_batches(&mut self, ops: &mut Ops<'_>) -> Result<bool> {
         let size = self.shared.phase.batch;
         let mut changes = Vec::new();
         loop {
             changes.clear();
             changes.extend(ops.by_ref().take(size as usize).map(|op| self.build_change(op)));
             if changes.is_empty() {
-                return Ok(());
+                return Ok(false);
             }
             let sync = self.next_write_syncs();
             self.store.write(&changes, sync)?;
             if self.finish_ops(changes.len() as u64) {
-                return Ok(());
+                return Ok(true);
             }
         }
     }

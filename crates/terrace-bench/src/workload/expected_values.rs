@@ -9,8 +9,8 @@ use super::phase_spec::{Kind, PhaseSpec};
 /// Result that every engine must return for a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedResult {
-    /// Number of keys that gets find, entries that scans visit, and seeks that find their key.
-    /// `None` if a race decides it.
+    /// Number of keys that gets find, entries that scans visit, and seeks that find their key, if
+    /// each operation is executed once. `None` if a race decides it.
     pub found: Option<u64>,
     /// Number of keys after the phase.
     pub live: u64,
@@ -45,9 +45,9 @@ impl KeySet {
 /// minutes.
 const MAX_TRACKED_KEYS: u64 = 1 << 32;
 
-/// Computes the expected result of each of `phases`. There is none from a phase on that has a time
-/// limit, has more than 2^32 keys, or has writers that may put new keys, until a phase begins with
-/// an empty database.
+/// Computes the expected result of each of `phases`. There is none from a phase on whose writes a
+/// time limit cuts off, that has more than 2^32 keys, or has writers that may put new keys, until a
+/// phase begins with an empty database.
 pub fn expected_results<'a>(phases: impl Iterator<Item = &'a PhaseSpec>) -> Vec<Option<ExpectedResult>> {
     let mut keys = KeySet::default();
     let mut known = true;
@@ -57,7 +57,7 @@ pub fn expected_results<'a>(phases: impl Iterator<Item = &'a PhaseSpec>) -> Vec<
                 keys = KeySet::default();
                 known = true;
             }
-            known &= phase.duration_limit_s == 0 && !is_racy(&keys, phase);
+            known &= !is_cut_off(phase) && !is_racy(&keys, phase);
             known &= phase.num.max(phase.keyspace) <= MAX_TRACKED_KEYS;
             known.then(|| apply(&mut keys, phase))
         })
@@ -76,6 +76,11 @@ fn apply(keys: &mut KeySet, phase: &PhaseSpec) -> ExpectedResult {
         };
     }
     ExpectedResult { found: (!racy).then_some(found), live: keys.live }
+}
+
+/// Returns whether the time limit decides which keys exist after the phase.
+fn is_cut_off(phase: &PhaseSpec) -> bool {
+    phase.duration_limit_s > 0 && phase.writes() && !phase.completes
 }
 
 /// Returns whether concurrent writers may put keys that do not exist, or put deleted keys again.
@@ -147,6 +152,13 @@ mod tests {
         let limited = PhaseSpec { duration_limit_s: 1, ..phase(Kind::Put, Order::Seq, 50) };
         let fresh = PhaseSpec { fresh: true, ..phase(Kind::Put, Order::Seq, 5) };
         check(&[limited, phase(Kind::Get, Order::Seq, 5), fresh], &[None, None, Some((0, 5))]);
+    }
+
+    #[test]
+    fn phases_after_a_completed_phase() {
+        let put = PhaseSpec { duration_limit_s: 1, completes: true, ..phase(Kind::Put, Order::Seq, 50) };
+        let get = PhaseSpec { duration_limit_s: 1, ..phase(Kind::Get, Order::Seq, 60) };
+        check(&[put, get.clone(), get], &[Some((0, 50)), Some((50, 50)), Some((50, 50))]);
     }
 
     #[test]

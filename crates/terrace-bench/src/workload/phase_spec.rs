@@ -54,6 +54,11 @@
 //! begins at `seed + T + w`. If `write_rate` is above 0, each writer puts at most that many keys
 //! per second, in portions of 1/100 second.
 //!
+//! **Time.** A thread begins its operations again from the first, random numbers included, until
+//! `duration_min_s` seconds have passed. If `duration_limit_s` is above 0, a thread ends at that
+//! time. If `completes` is set, a thread that ended before its last operation executes the others
+//! after the measurement. So the next phase finds the same entries, however fast the engine is.
+//!
 //! **State.** A phase begins with an empty database if `fresh` is set, otherwise with the database
 //! of the previous phase. If `cache_bytes` is given, the database is reopened with a cache of that
 //! size for this phase, before the clock starts.
@@ -144,8 +149,12 @@ pub struct PhaseSpec {
     pub seed: u64,
     /// Fraction of a value that is incompressible.
     pub value_compress: f64,
+    /// Seconds for which the operations are repeated; 0 to execute them once.
+    pub duration_min_s: u64,
     /// Time limit of the phase in seconds; 0 for no limit.
     pub duration_limit_s: u64,
+    /// Whether operations beyond the time limit are executed unmeasured.
+    pub completes: bool,
     /// Whether every value read is compared with the expected value.
     pub verify: bool,
     /// Whether the phase begins with an empty database.
@@ -166,9 +175,23 @@ impl PhaseSpec {
             threads: self.writers,
             seed: self.seed.wrapping_add(u64::from(self.threads)),
             batch: 1,
-            duration_limit_s: 0,
-            ..self.clone()
+            ..self.without_time()
         }
+    }
+
+    /// The same phase, with each operation once and without a time limit.
+    pub fn without_time(&self) -> PhaseSpec {
+        PhaseSpec { duration_min_s: 0, duration_limit_s: 0, completes: false, ..self.clone() }
+    }
+
+    /// Whether the speed of the engine decides how many operations are executed.
+    pub fn is_timed(&self) -> bool {
+        self.duration_min_s > 0 || self.duration_limit_s > 0
+    }
+
+    /// Whether the operations change the entries.
+    pub fn writes(&self) -> bool {
+        matches!(self.kind, Kind::Put | Kind::Delete | Kind::Mixed)
     }
 }
 
@@ -193,7 +216,9 @@ impl Default for PhaseSpec {
             mix: BTreeMap::new(),
             seed: 301,
             value_compress: 0.5,
+            duration_min_s: 0,
             duration_limit_s: 0,
+            completes: false,
             verify: true,
             fresh: false,
             settle: true,

@@ -141,6 +141,14 @@ const M: u64 = 1_000_000;
 
 fn as_is(_: &mut PhaseSpec) {}
 
+/// Seconds of each row of the suite `quick`: ten of the windows that plots show.
+const QUICK_SECONDS: u64 = 1;
+
+fn quick(d: &mut PhaseSpec) {
+    d.duration_min_s = QUICK_SECONDS;
+    d.duration_limit_s = QUICK_SECONDS;
+}
+
 fn large_cache(d: &mut PhaseSpec) {
     d.cache_bytes = Some(1 << 30);
 }
@@ -191,6 +199,24 @@ pub static SUITES: &[Suite] = &[
             "open" = "open", M, as_is;
             "deleterandom" = "deleterandom", M, as_is;
             "deleteseq" = "deleteseq", M, as_is;
+        },
+    },
+    Suite {
+        name: "quick",
+        description: "a second for each row; reads of 1,000,000 entries, 16-byte keys, 100-byte values",
+        scale: 1.0,
+        steps: steps! {
+            "fillseq" = "fillseq", 10 * M, quick;
+            "fillsync" = "fillsync", 10 * M, quick;
+            "fill100K" = "fill100K", 10 * M, quick;
+            "fillrandom" = "fillrandom", M, quick;
+            "readrandom" = "readrandom", M, quick;
+            "readmissing" = "readmissing", M, quick;
+            "readhot" = "readhot", M, quick;
+            "seekrandom" = "seekrandom", M, quick;
+            "readseq" = "readseq", M, quick;
+            "readreverse" = "readreverse", M, quick;
+            "open" = "open", M, quick;
         },
     },
     Suite {
@@ -315,6 +341,17 @@ mod tests {
         }
     }
 
+    /// Regression: phases of 25 ms were plotted in windows of 100 ms.
+    #[test]
+    fn rows_of_quick_fill_their_plots() {
+        let phases = SUITES[1].phases(1.0);
+        for (name, phase) in &phases {
+            assert!(phase.duration_min_s >= 1 && phase.duration_limit_s == phase.duration_min_s, "{name}");
+            assert_ne!(phase.kind, Kind::Compact, "{name}: one operation has no time of its choice");
+        }
+        assert_eq!(phases.len(), 11);
+    }
+
     #[test]
     fn shares_of_a_mix_add_up() {
         for workload in WORKLOADS.iter().filter(|w| w.to_phase(1).kind == Kind::Mixed) {
@@ -326,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_billion_keys_only_at_full_scale() {
-        let rows = |scale| SUITES[1].phases(scale).iter().map(|(_, p)| p.num).collect::<Vec<_>>();
+        let rows = |scale| SUITES[2].phases(scale).iter().map(|(_, p)| p.num).collect::<Vec<_>>();
         assert_eq!(rows(0.1), [10 * M, 10 * M, 10 * M, 10 * M, 7_500_000, 7_500_000, 7_500_000, 7_500_000]);
         assert_eq!(rows(1.0).last(), Some(&(1000 * M)));
     }

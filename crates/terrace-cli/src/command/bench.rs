@@ -28,7 +28,7 @@ use terrace_bench::workload::suites::{SUITES, WORKLOADS};
 
 use crate::cli::Run;
 use crate::failure::{CommandResult, Failure};
-use crate::terminal;
+use crate::terminal::{self, Colour};
 use crate::units::parse_size;
 use progress::BenchProgress;
 
@@ -42,7 +42,7 @@ pub(crate) struct Bench {
     /// Workloads by name, run in this order; --list prints the names
     #[arg(value_name = "WORKLOAD", conflicts_with = "suite")]
     workloads: Vec<String>,
-    /// Suite of workloads: leveldb, bangdb, go or ycsb [default: leveldb]
+    /// Suite of workloads: leveldb, quick, bangdb, go or ycsb [default: leveldb]
     #[arg(long, value_name = "NAME")]
     suite: Option<String>,
     /// Engines to measure, compared with the first of them; ID=PATH selects a library file
@@ -54,7 +54,7 @@ pub(crate) struct Bench {
     /// Engine settings: the same for all engines, or each engine's own defaults: same, defaults
     #[arg(long, value_name = "WHICH", default_value = "same")]
     settings: String,
-    /// Parent directory of the databases [default: a new directory for temporary files]
+    /// Parent directory of the databases [default: below `target`, or the current directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
@@ -80,9 +80,12 @@ struct SizeArgs {
     /// Fraction of the suite's published size [default: 1, bangdb 0.1]
     #[arg(long, value_name = "X", conflicts_with_all = ["num", "workloads"])]
     scale: Option<f64>,
-    /// Maximum duration of a phase in seconds
+    /// Maximum duration of a phase in seconds; entries that later phases need are put after it
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
+    /// Minimum duration of a phase in seconds, for which its operations are repeated
+    #[arg(long, value_name = "S")]
+    min_seconds: Option<u64>,
     /// Memory limit of each measured process, including the system's cache of its files; needs
     /// permission to create a control group
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -202,27 +205,43 @@ fn print(text: &str) -> CommandResult {
     Ok(out.flush()?)
 }
 
+/// Prints the warning in red, the tables, and then `more`.
+fn print_result(result: &ResultFile, more: &str) -> CommandResult {
+    let style = terminal::Style::of_stdout();
+    let warning = table::sync_warning(result).map_or_else(String::new, |warning| {
+        table::wrap(&warning, 0).lines().map(|line| style.paint(Colour::Red, line) + "\n").collect()
+    });
+    let mut out = terminal::output();
+    out.write_all(warning.as_bytes())?;
+    out.write_all(terminal::printable(table::render(result) + more).as_bytes())?;
+    Ok(out.flush()?)
+}
+
 fn list_text() -> String {
     let mut text = String::from("Workloads\n");
     for workload in WORKLOADS {
-        text += &format!("  {:<16} {} ({})\n", workload.name, workload.operation, workload.source);
+        text += &list_line(workload.name, &format!("{} ({})", workload.operation, workload.source));
     }
     text += "\nSuites\n";
     for suite in SUITES {
-        text += &format!("  {:<16} {}; scale {} by default\n", suite.name, suite.description, suite.scale);
+        text += &list_line(suite.name, &format!("{}; scale {} by default", suite.description, suite.scale));
     }
     text += "\nEngines\n";
     for row in ENGINES {
-        let info = plan::find_engine(row, None, &Settings::default()).info;
+        let info = plan::find_engine(row);
         let description = if info.present {
             format!("{} {}, {}", info.name, info.version, info.how)
         } else {
             "not available".into()
         };
         let note = if info.note.is_empty() { String::new() } else { format!(": {}", info.note) };
-        text += &format!("  {:<16} {description}{note}\n", info.id);
+        text += &list_line(&info.id, &format!("{description}{note}"));
     }
     text
+}
+
+fn list_line(name: &str, description: &str) -> String {
+    table::wrap(&format!("  {name:<16} {description}"), 19)
 }
 
 fn compare(files: &[PathBuf]) -> CommandResult {
@@ -270,7 +289,7 @@ impl Bench {
             return Err(interrupted(signal, &result));
         }
         saved?;
-        print(&format!("{}{}", table::render(&result), self.output.saved_files()))?;
+        print_result(&result, &self.output.saved_files())?;
         check_result(&plan, &result)
     }
 
@@ -303,6 +322,7 @@ impl Bench {
             batch: self.workload.batch,
             sync: self.workload.sync,
             write_rate: self.workload.write_rate,
+            duration_min: self.size.min_seconds,
             duration_limit: self.size.seconds,
         })
     }
@@ -357,7 +377,7 @@ impl Bench {
 fn interrupted(signal: Signal, result: &ResultFile) -> Failure {
     let mut message = format!("interrupted by {}; its databases are removed", signal.name);
     // Output may fail because the terminal is closed. The signal remains the reason for the end.
-    if !result.results.is_empty() && print(&table::render(result)).is_ok() {
+    if !result.results.is_empty() && print_result(result, "").is_ok() {
         message += ", and the results until then are above";
     }
     Failure::Interrupted(signal, message)
@@ -387,12 +407,22 @@ struct DatabaseDir {
 
 impl DatabaseDir {
     fn new(requested: Option<&Path>) -> Result<DatabaseDir, Failure> {
-        let path = requested
-            .map_or_else(|| env::temp_dir().join(format!("terrace-bench-{}", process::id())), Path::to_owned);
+        let path = match requested {
+            Some(path) => path.to_owned(),
+            None => default_parent(env::current_exe().ok().as_deref())
+                .join(format!("terrace-bench-{}", process::id())),
+        };
         let is_created = !path.exists();
         std::fs::create_dir_all(&path).map_err(|e| Failure::for_file(&path, e))?;
         Ok(DatabaseDir { path, is_created })
     }
+}
+
+/// Directory `target` that contains `program`, or the current directory. The directory for
+/// temporary files is often in memory, where syncs are free.
+fn default_parent(program: Option<&Path>) -> PathBuf {
+    let mut folders = program.into_iter().flat_map(Path::ancestors);
+    folders.find(|folder| folder.ends_with("target")).map_or_else(PathBuf::new, Path::to_owned)
 }
 
 impl Drop for DatabaseDir {
@@ -400,6 +430,22 @@ impl Drop for DatabaseDir {
         if self.is_created {
             // Removes the directory only if it is empty: other files in it belong to the user.
             let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_directory_is_below_target() {
+        for (program, expect) in [
+            (Some("/clone/target/release/terrace"), "/clone/target"),
+            (Some("/usr/bin/terrace"), ""),
+            (None, ""),
+        ] {
+            assert_eq!(default_parent(program.map(Path::new)), Path::new(expect), "{program:?}");
         }
     }
 }

@@ -26,7 +26,7 @@ fn suite_end_to_end() {
             "WriteRandom",
             "ReadMissing",
             "DeleteSequential",
-            "w-amp",
+            "written",
             "\nr.html: page with plots\n",
         ],
     );
@@ -71,12 +71,29 @@ fn list_names_workloads_and_engines() {
     CliTest::new().run("bench --list").assert_contains(0, &parts);
 }
 
+/// Regression: the list built the Go program, and downloaded its modules.
+#[test]
+fn list_builds_nothing() {
+    let trial = CliTest::new();
+    std::fs::create_dir(trial.path("bin")).expect("the directory is writable");
+    trial.file("bin/go", "#!/bin/sh\necho run >>\"$0.log\"\nexit 1\n");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(trial.path("bin/go"), executable).expect("the file exists");
+    let path = format!("{}:/usr/bin:/bin", trial.path("bin").display());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_terrace"));
+    let output = command.args(["bench", "--list"]).env("PATH", path).output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("pebble"), "{text}");
+    assert!(!trial.path("bin/go.log").exists(), "go was called");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
 #[test]
 fn unknown_names_are_usage_errors() {
     let trial = CliTest::new();
     for (line, message) in [
         ("bench moon", "no workload is called \"moon\"; there are: fillseq, "),
-        ("bench --suite moon", "no suite is called \"moon\"; there are: leveldb, bangdb, go, ycsb"),
+        ("bench --suite moon", "no suite is called \"moon\"; there are: leveldb, quick, bangdb, go, ycsb"),
         (
             "bench --engines moon",
             "no engine is called \"moon\"; there are: terrace, terrace-appended, terrace-c, leveldb, ",
@@ -102,7 +119,9 @@ fn file_that_is_no_leveldb_library() {
     let trial = CliTest::new();
     trial.file("bad.so", "no library");
     let line = "bench fillseq --num 500 --rounds 1 --engines leveldb=./bad.so,terrace --json r.json";
-    trial.run(line).assert_contains(3 + 1, &["leveldb     not available: ", "bad.so", "fillseq  terrace"]);
+    trial
+        .run(line)
+        .assert_contains(3 + 1, &["leveldb       not available: ", "bad.so", "fillseq\n  terrace  median "]);
     assert!(trial.list("").contains(&"r.json".to_owned()));
 }
 
@@ -170,7 +189,7 @@ fn interrupted_bench_keeps_results_and_other_files() {
     let ended = interrupt(&trial, line, Signal::INT, || saved().contains("\"round\":2,"));
     ended.assert_contains(
         130,
-        &["fillseq  terrace", "interrupted by SIGINT; its databases are removed, and the results"],
+        &["fillseq\n  terrace  median ", "interrupted by SIGINT; its databases are removed, and the results"],
     );
     assert_eq!(trial.list(""), ["db", "r.json"]);
     trial.run("dump db").assert_output(0, "a\t1\n");

@@ -1,9 +1,10 @@
 //! Head of the page: the compared engines, then losses, then wins.
 
-use super::number_format::times;
 use super::report_view::{ReportView, Row};
 use super::text::{escape, list, plural};
 use crate::report::model::{Ratio, Verdict};
+use crate::report::number_format::times;
+use crate::report::table;
 
 /// Maximum number of losses that are listed.
 const MAX_LISTED_LOSSES: usize = 6;
@@ -36,8 +37,10 @@ pub(super) fn section(view: &ReportView<'_>) -> String {
     ];
     let facts: Vec<String> = facts.iter().filter(|fact| !fact.is_empty()).map(|fact| escape(fact)).collect();
     let verdict = win_loss_summary(view);
+    let warning = table::sync_warning(file)
+        .map_or_else(String::new, |warning| format!("\n<p class=\"lead missing\">{}</p>", escape(&warning)));
     format!(
-        "<h1>{heading}</h1>\n<p class=\"facts\">{}</p>\n<p class=\"lead\">{verdict}</p>",
+        "<h1>{heading}</h1>\n<p class=\"facts\">{}</p>\n<p class=\"lead\">{verdict}</p>{warning}",
         facts.join(" · ")
     )
 }
@@ -55,7 +58,7 @@ fn win_loss_summary(view: &ReportView<'_>) -> String {
     for engine in view.other_engines() {
         for (row, ratio) in view.ratios_to_base(*engine) {
             match ratio.verdict {
-                Verdict::Faster => lost.push((ratio.median, describe_loss(row, engine.name(), ratio))),
+                Verdict::Faster => lost.push((ratio.of_medians, describe_loss(row, engine.name(), ratio))),
                 Verdict::Slower => won += 1,
                 Verdict::WithinNoise => noise += 1,
             }
@@ -82,6 +85,6 @@ fn worst_losses(mut lost: Vec<(f64, String)>) -> String {
 }
 
 fn describe_loss(row: &Row<'_>, winner: &str, ratio: &Ratio) -> String {
-    let factor = times(ratio.median);
+    let factor = times(ratio.of_medians);
     format!("<b>{}</b> to {} ({factor})", escape(&row.info.name), escape(winner))
 }

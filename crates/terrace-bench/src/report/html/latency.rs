@@ -12,10 +12,10 @@
 //! operation.
 
 use super::log_axis::LogAxis;
-use super::number_format::{count, nanoseconds, or_none};
 use super::report_view::{Cell, Row};
 use super::svg::{Anchor, Path, Svg, WIDTH, classes};
 use super::text::truncate;
+use crate::report::number_format::{count, nanoseconds, or_none};
 
 const LEFT: f64 = 46.0;
 const RIGHT: f64 = WIDTH - 8.0;

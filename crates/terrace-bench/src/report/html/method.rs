@@ -1,10 +1,10 @@
 //! Conditions of the run: missing engines, failures, machine, rules, settings, and the command that
 //! repeats the run.
 
-use super::number_format::{bytes, count, times};
 use super::report_view::ReportView;
 use super::text::{escape, plural};
 use crate::report::model::{EngineInfo, Settings};
+use crate::report::number_format::{bytes, count, times};
 
 /// Engines that were not available, and phases that failed; empty if there are none.
 pub(super) fn missing_and_failed(view: &ReportView<'_>) -> String {
@@ -72,6 +72,8 @@ fn rules(view: &ReportView<'_>) -> String {
         other => format!("Settings: {}.", escape(other)),
     };
     let checked: u64 = file.results.iter().map(|result| result.checked).fold(0, u64::saturating_add);
+    let is_timed = file.phases.iter().any(|phase| phase.workload.is_timed());
+    let share = if is_timed { ", in rows with a time limit as many as it managed" } else { "" };
     let rules = [
         format!(
             "{}; in each, the engines run one after the other, each in a new process and an empty directory.",
@@ -80,10 +82,12 @@ fn rules(view: &ReportView<'_>) -> String {
         format!("Sizes are {} the sizes of the suite.", times(file.scale)),
         settings,
         format!("{} values read were compared with the expected values.", count(checked)),
-        "Keys and values follow from fixed seeds: every engine executed the same operations in the same order."
-            .to_owned(),
+        format!(
+            "Keys and values follow from fixed seeds: every engine executed the same operations in the same \
+             order{share}. Reads find the same entries in every engine."
+        ),
         "A latency counts from the end of the previous operation, so pauses between calls are included.".to_owned(),
-        "Ratios are computed round by round. A difference within the spread of the rounds is reported as noise."
+        "A ratio divides two median rates. A difference within the spread of the rounds is reported as noise."
             .to_owned(),
     ];
     rules.iter().map(|rule| format!("<li>{rule}</li>")).collect()
@@ -96,7 +100,7 @@ fn engines(view: &ReportView<'_>) -> String {
     }
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Engines\"><table class=\"engines\"><thead><tr><th scope=\"col\">Engine</th><th scope=\"col\">Version</th>\
-         <th scope=\"col\">Called by</th><th scope=\"col\">Settings</th><th scope=\"col\">Note</th></tr></thead><tbody>{lines}</tbody></table></div>"
+         <th scope=\"col\">Called by</th><th scope=\"col\">Settings</th><th scope=\"col\">Differences from other engines, and from the engine as its users run it</th></tr></thead><tbody>{lines}</tbody></table></div>"
     )
 }
 

@@ -13,11 +13,11 @@
 //! extends from the slowest to the fastest round.
 
 use super::log_axis::LogAxis;
-use super::number_format::times;
 use super::report_view::{Engine, ReportView, Row};
 use super::svg::{Anchor, Svg, WIDTH};
 use super::text::{escape, plural, truncate};
 use crate::report::model::{Ratio, Verdict};
+use crate::report::number_format::times;
 
 const LEFT: f64 = 100.0;
 const RIGHT: f64 = 288.0;
@@ -38,16 +38,16 @@ pub(super) fn section(view: &ReportView<'_>) -> String {
     let panels: String = compared.iter().map(|(engine, _)| panel(view, first, *engine, range)).collect();
     let name = escape(first.name());
     format!(
-        "<section id=\"ratios\"><h2>Relative speed</h2>\n<p>{name} against each other engine: the median of \
-         the ratios of matching rounds. A bar points to the winner and has its colour; a hollow bar is \
-         within the noise. Whiskers extend from the slowest to the fastest round. The axis is logarithmic.</p>\n\
+        "<section id=\"ratios\"><h2>Relative speed</h2>\n<p>{name} against each other engine: the ratio of \
+         their median rates. A bar points to the winner and has its colour; a hollow bar is \
+         within the noise. Whiskers extend over the ratios of matching rounds. The axis is logarithmic.</p>\n\
          <div class=\"grid\">{panels}</div></section>"
     )
 }
 
 /// Speed of the first engine relative to another. The file's ratios are the inverse.
 struct SpeedFactor {
-    median: f64,
+    of_medians: f64,
     min: f64,
     max: f64,
     verdict: Verdict,
@@ -56,7 +56,7 @@ struct SpeedFactor {
 impl SpeedFactor {
     fn from_ratio(ratio: &Ratio) -> SpeedFactor {
         SpeedFactor {
-            median: 1.0 / ratio.median,
+            of_medians: 1.0 / ratio.of_medians,
             min: 1.0 / ratio.max,
             max: 1.0 / ratio.min,
             verdict: ratio.verdict,
@@ -70,8 +70,8 @@ impl SpeedFactor {
     fn describe(&self) -> String {
         match self.verdict {
             Verdict::WithinNoise => "within noise".to_owned(),
-            _ if self.is_slower() => format!("{} slower", times(1.0 / self.median)),
-            _ => times(self.median),
+            _ if self.is_slower() => format!("{} slower", times(1.0 / self.of_medians)),
+            _ => times(self.of_medians),
         }
     }
 }
@@ -150,8 +150,8 @@ fn bar(
 ) {
     let (first, other) = engines;
     let one = axis.position(1.0);
-    let end = axis.position(factor.median);
-    let winner = if factor.median < 1.0 { other } else { first };
+    let end = axis.position(factor.of_medians);
+    let winner = if factor.of_medians < 1.0 { other } else { first };
     let class = match factor.verdict {
         Verdict::WithinNoise => "bar hollow".to_owned(),
         _ => format!("bar e{}", winner.style % 8),
@@ -165,7 +165,7 @@ fn bar(
         row.info.name,
         first.name(),
         other.name(),
-        times(factor.median),
+        times(factor.of_medians),
         times(factor.min),
         times(factor.max),
     );
@@ -175,9 +175,9 @@ fn bar(
 /// Heading with the geometric mean, the only mean that does not depend on which engine is the
 /// numerator.
 fn heading(other: Engine<'_>, rows: &[(&Row<'_>, &Ratio)]) -> String {
-    let logarithms = rows.iter().map(|(_, ratio)| (1.0 / ratio.median).ln());
+    let logarithms = rows.iter().map(|(_, ratio)| (1.0 / ratio.of_medians).ln());
     let mean = if rows.is_empty() { f64::NAN } else { (logarithms.sum::<f64>() / rows.len() as f64).exp() };
-    let mean = super::number_format::or_none(Some(mean), times);
+    let mean = crate::report::number_format::or_none(Some(mean), times);
     format!("<span class=\"big\">{mean}</span> <span class=\"vs\">against {}</span>", escape(other.name()))
 }
 

@@ -95,7 +95,7 @@ impl<'a> Cell<'a> {
     /// Ratio to the first engine, if all of its numbers are valid.
     pub(super) fn ratio(&self) -> Option<&'a Ratio> {
         let ratio = self.summary?.ratio_to_first.as_ref()?;
-        [ratio.median, ratio.min, ratio.max]
+        [ratio.of_medians, ratio.min, ratio.max]
             .into_iter()
             .all(|x| positive_finite(x).is_some())
             .then_some(ratio)

@@ -2,11 +2,11 @@
 //!
 //! Bars begin at 0; shorter is better. The line at 1x is the size of the data itself.
 
-use super::number_format::{bytes, nanoseconds, or_none, times};
 use super::report_view::{Cell, Row};
 use super::svg::{Anchor, Svg, WIDTH};
 use super::text::truncate;
 use crate::report::model::PhaseResult;
+use crate::report::number_format::{bytes, nanoseconds, or_none, times};
 
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = WIDTH - 56.0;

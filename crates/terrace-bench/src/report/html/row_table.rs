@@ -1,10 +1,10 @@
 //! Table of the numbers of one row: the data of its figures, and further measures.
 
-use super::number_format::{bytes, nanoseconds, or_none, percent, rate, seconds, times};
 use super::report_view::{Cell, Row};
 use super::svg::icon;
 use super::text::escape;
 use crate::report::model::PhaseResult;
+use crate::report::number_format::{bytes, nanoseconds, or_none, percent, rate, seconds, times};
 
 /// A column.
 struct Column {

@@ -1,9 +1,9 @@
 //! Row by row: the workload, the figures, the numbers.
 
-use super::number_format::{bytes, count};
 use super::report_view::{ReportView, Row};
 use super::text::{escape, plural};
 use super::{latency, resource_costs, row_table, timeline};
+use crate::report::number_format::{bytes, count};
 use crate::workload::phase_spec::{Kind, Order, PhaseSpec};
 
 /// All rows with their figures; empty without rows.
@@ -75,6 +75,12 @@ fn describe(work: &PhaseSpec) -> String {
             rate => format!(" of {} puts/s", count(rate)),
         };
         parts.push(format!("beside {}{rate}", plural(work.writers as usize, "writer", "writers")));
+    }
+    match (work.duration_min_s, work.duration_limit_s) {
+        (0, 0) => {}
+        (0, limit) => parts.push(format!("at most {limit} s")),
+        (min, limit) if min == limit => parts.push(format!("for {min} s")),
+        (min, _) => parts.push(format!("at least {min} s")),
     }
     if let Some(cache) = work.cache_bytes {
         parts.push(format!("cache of {}", bytes(cache as f64)));

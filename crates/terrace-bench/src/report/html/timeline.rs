@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Terrace                       1.6 M/s, slowest 100 ms 91 % of it
-//!   |####|                                        each strip is as high as its own fastest window;
+//!   |####|                                        each strip has its own height scale, as the
+//!                                                 figure says: its own fastest window;
 //!   LevelDB                       184 k/s, slowest 100 ms 1 % of it; the dashes are its mean
 //!   |###_##########__###########_#######|
 //!        ^         ^^           ^                 stalls: less than a tenth of the mean
@@ -14,11 +15,11 @@
 //! colour and its slowest in full, so that no stall is averaged away.
 
 use super::log_axis::round_step;
-use super::number_format::{percent, rate, seconds};
 use super::report_view::{Cell, Row};
 use super::svg::{Anchor, Path, Svg, WIDTH, classes};
 use super::text::truncate;
 use crate::report::model::PhaseResult;
+use crate::report::number_format::{percent, rate, seconds};
 
 const WINDOW_SECONDS: f64 = 0.1;
 const MAX_COLUMNS: usize = 340;
@@ -27,6 +28,8 @@ const POINTER_REGIONS: usize = 60;
 const HEAD: f64 = 17.0;
 const STRIP: f64 = 45.0;
 const GAP: f64 = 10.0;
+/// Statement below each figure with several strips.
+const OWN_SCALES: &str = "Each strip has its own height scale: compare rates, not heights.";
 /// A window with less than this share of the mean is a stall.
 const STALL_SHARE: f64 = 0.1;
 
@@ -59,6 +62,9 @@ fn draw(row: &Row<'_>, with_tooltips: bool) -> Option<(String, f64)> {
     let mut svg = Svg::new(format_args!("time-{}", row.info.row), title);
     let bottom = (HEAD + STRIP + GAP) * runs.len() as f64 - GAP;
     time_axis(&mut svg, end, bottom);
+    if runs.len() > 1 {
+        svg.text("tick", Anchor::Start, (0.0, bottom + 26.0), OWN_SCALES);
+    }
     let mut descriptions = Vec::new();
     for (place, (cell, round)) in runs.iter().enumerate() {
         let top = (HEAD + STRIP + GAP) * place as f64;
@@ -67,7 +73,7 @@ fn draw(row: &Row<'_>, with_tooltips: bool) -> Option<(String, f64)> {
     if with_tooltips {
         pointer_regions(&mut svg, &runs, end, bottom);
     }
-    let height = bottom + 18.0;
+    let height = bottom + if runs.len() > 1 { 31.0 } else { 18.0 };
     Some((svg.finish(height, &descriptions.join("; ")), height))
 }
 

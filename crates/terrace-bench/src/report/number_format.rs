@@ -48,6 +48,13 @@ pub(super) fn seconds(seconds: f64) -> String {
     if seconds == 0.0 { "0\u{a0}s".to_owned() } else { nanoseconds(seconds * 1e9) }
 }
 
+/// `8.13x`, for plain text. Small ratios have a digit more, so that they divide the rates beside
+/// them within rounding.
+pub(super) fn plain_ratio(ratio: f64) -> String {
+    let decimals = if ratio < 0.1 { 3 } else { 2 };
+    format!("{ratio:.decimals$}x")
+}
+
 /// `8.13×`.
 pub(super) fn times(factor: f64) -> String {
     format!("{}×", three_digits(factor))
