@@ -50,7 +50,7 @@ mod verify;
 mod version;
 
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
-pub use db::{Db, LevelInfo, PinnedValue, TableInfo, destroy};
+pub use db::{Db, LevelInfo, PinnedValue, TableInfo, comparator_name, destroy};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
 pub use iterator::{DbIterator, Iter};
@@ -83,6 +83,6 @@ pub mod env {
 pub mod compress {
     pub use terrace_format::compress::{
         CODECS, Codec, DEFLATE, MAX_BLOCK_CONTENTS, NO_COMPRESSION, SNAPPY, ZLIB, ZSTD, codec_by_name,
-        decompress, decompress_into,
+        codec_of_block, decompress, decompress_into,
     };
 }

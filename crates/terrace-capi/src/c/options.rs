@@ -133,15 +133,14 @@ extern "C" fn leveldb_options_set_max_file_size(options: Option<&mut OptionsHand
     update_options(options, |options| options.max_file_size = Some(bytes as u64));
 }
 
-/// 0 means no compression; every other value means snappy, which every LevelDB reads.
+/// 0 means no compression. Every other value means snappy, LevelDB's default: a new database gets
+/// snappy, and an existing one keeps its codec.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_compression(options: Option<&mut OptionsHandle>, kind: c_int) {
-    update_options(options, |options| {
-        options.compression = if kind == 0 { &compress::NO_COMPRESSION } else { &compress::SNAPPY }
-    });
+    update_options(options, |options| options.compression = (kind == 0).then_some(&compress::NO_COMPRESSION));
 }
 
-/// Sets the codec by name, including `zstd`. Returns 0 if there is no such codec, or none that can
+/// Sets the codec of new tables by name, also for a database with another codec. Returns 0 if there is no such codec, or none that can
 /// write.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_options_set_codec(options: Option<&mut OptionsHandle>, name: *const c_char) -> u8 {
@@ -150,7 +149,7 @@ extern "C" fn terrace_options_set_codec(options: Option<&mut OptionsHandle>, nam
     let name = unsafe { path_from_c(name) }.to_str();
     let codec = name.and_then(compress::codec_by_name).filter(|codec| codec.writable);
     if let Some(codec) = codec {
-        update_options(options, |options| options.compression = codec);
+        update_options(options, |options| options.compression = Some(codec));
     }
     u8::from(codec.is_some())
 }

@@ -9,7 +9,7 @@ use terrace::Db;
 use terrace_env::Clock;
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, FileFormatArgs, KeyEncodingArgs};
+use crate::database::{AcceptedCodecs, DatabaseArgs, FileFormatArgs, KeyEncodingArgs};
 use crate::failure::CommandResult;
 use crate::progress::Progress;
 use crate::{level_chart, terminal, units};
@@ -32,7 +32,11 @@ pub(crate) struct Compact {
 }
 
 impl Run for Compact {
-    fn run(self) -> CommandResult {
+    fn run(mut self) -> CommandResult {
+        let rewrites_all = self.file_format.compression.is_some() && self.from.is_none() && self.to.is_none();
+        if rewrites_all {
+            self.file_format.accepted_codecs = AcceptedCodecs::LevelDbForAllTables;
+        }
         let from = self.encoding.decode_optional(self.from.as_ref())?;
         let to = self.encoding.decode_optional(self.to.as_ref())?;
         let db = self.database.open_writable(&self.file_format, None)?;
@@ -40,7 +44,11 @@ impl Run for Compact {
         let before = table_summary(&db);
         let started = terrace_env::SystemClock.monotonic();
         let progress = Progress::spinner("compacting");
-        db.compact_range(from.as_deref(), to.as_deref())?;
+        if rewrites_all {
+            db.rewrite_tables()?;
+        } else {
+            db.compact_range(from.as_deref(), to.as_deref())?;
+        }
         drop(progress);
         let took = terrace_env::SystemClock.monotonic().saturating_sub(started);
         let mut out = terminal::output();
@@ -50,7 +58,8 @@ impl Run for Compact {
     }
 }
 
-fn table_summary(db: &Db) -> String {
+/// Returns the number of tables and their size.
+pub(super) fn table_summary(db: &Db) -> String {
     let levels = db.levels();
     let files = levels.iter().map(|level| level.files.len() as u64).sum();
     format!(

@@ -7,6 +7,7 @@ mod key_bounds_check;
 mod mapped_blocks;
 pub(crate) mod restart_index_slot;
 mod sst_file_reader;
+mod stored_codec;
 mod table_cache;
 mod table_guard;
 mod table_iter;
@@ -17,6 +18,7 @@ mod table_writer;
 
 pub(crate) use block_fetcher::{read_block, read_block_bytes, read_exact_at, read_footer};
 pub use sst_file_reader::{SstFileReader, SstIterator};
+pub(crate) use stored_codec::{block_codec, codec_of_tables};
 pub(crate) use table_cache::{TableCache, TableHandle, TableRef, TableStats};
 pub(crate) use table_iter::{DataBlockIter, TableIter};
 pub(crate) use table_lookup::{FoundEntry, LookupKey, PinnedEntry, TableLookup};

@@ -5,7 +5,7 @@ use terrace_format::version_edit::NUM_LEVELS;
 use crate::compaction::{Compaction, CompactionReason};
 use crate::db::inner::{DbInner, DbState, FlushTarget, ManualCompaction};
 use crate::error::Result;
-use crate::sync::Arc;
+use crate::sync::{Arc, Ordering};
 use crate::version::KeyRange;
 
 impl DbInner {
@@ -18,11 +18,30 @@ impl DbInner {
         // Level 0 is always compacted. The last level has no level below it.
         let deepest = (1..NUM_LEVELS).rev().find(|&level| version.overlaps_level(level, range)).unwrap_or(1);
         drop(version);
-        (0..deepest).try_for_each(|level| self.compact_level(level, range))
+        (0..deepest).try_for_each(|level| self.compact_level(level, range, None))
     }
 
-    fn compact_level(&self, level: usize, range: KeyRange<'_>) -> Result<()> {
-        let id = self.add_manual_compaction(level, range);
+    /// Writes every table again that exists at the call.
+    pub(in crate::db) fn rewrite_tables(&self) -> Result<()> {
+        let first_new_number = self.next_file_number.load(Ordering::Relaxed);
+        let everything = KeyRange { begin: None, end: None };
+        // Leaves the old tables of the deepest level that overlap no other table.
+        self.compact_range(None, None)?;
+        loop {
+            let version = Arc::clone(&self.read_state.current().version);
+            let has_old =
+                |level: &usize| version.levels[*level].iter().any(|file| file.number < first_new_number);
+            match (0..NUM_LEVELS).find(has_old) {
+                // A flush of an older memtable may have added the table.
+                Some(0) => self.compact_level(0, everything, None)?,
+                Some(level) => self.compact_level(level, everything, Some(first_new_number))?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn compact_level(&self, level: usize, range: KeyRange<'_>, rewrites_below: Option<u64>) -> Result<()> {
+        let id = self.add_manual_compaction(level, range, rewrites_below);
         let done = self.wait_until(|state| state.manual_compactions.iter().all(|manual| manual.id != id));
         if done.is_err() {
             self.state.lock().manual_compactions.retain(|manual| manual.id != id);
@@ -31,13 +50,13 @@ impl DbInner {
     }
 
     /// Queues a manual compaction and returns its identifier.
-    fn add_manual_compaction(&self, level: usize, range: KeyRange<'_>) -> u64 {
+    fn add_manual_compaction(&self, level: usize, range: KeyRange<'_>, rewrites_below: Option<u64>) -> u64 {
         let begin = range.begin.map(<[u8]>::to_vec);
         let end = range.end.map(<[u8]>::to_vec);
         let mut state = self.state.lock();
         state.last_manual_compaction_id += 1;
         let id = state.last_manual_compaction_id;
-        state.manual_compactions.push_back(ManualCompaction { id, level, begin, end });
+        state.manual_compactions.push_back(ManualCompaction { id, level, begin, end, rewrites_below });
         id
     }
 }
