@@ -80,9 +80,10 @@ impl ComparatorArg {
         Err(match self.comparator {
             Some(_) => Failure::Usage(format!("--comparator {}: read-only", comparator.name)),
             None => {
-                let (dir, name) = (dir.display(), comparator.name);
+                let name = comparator.name;
                 Failure::Database(format!(
-                    "{dir}: the database has the comparator {name}, which is read-only"
+                    "{}: the database has the comparator {name}, which is read-only",
+                    dir.display()
                 ))
             }
         })
@@ -91,13 +92,15 @@ impl ComparatorArg {
     /// Returns the comparator of the command line, otherwise that of the database `dir` if it is
     /// known.
     fn named_comparator(&self, dir: &Path) -> &'static NamedComparator {
-        let stored = || {
-            // A database that cannot be read has no name; the command reports the error.
-            let name = terrace::comparator_name(dir, &Options::default()).ok()??;
-            COMPARATORS.iter().find(|known| (known.comparator)().name().as_bytes() == name)
-        };
-        self.comparator.or_else(stored).unwrap_or(&COMPARATORS[0])
+        self.comparator.or_else(|| stored_comparator(dir)).unwrap_or(&COMPARATORS[0])
     }
+}
+
+/// Returns the comparator of the database `dir`, or None if it is unknown. A database that cannot
+/// be read has no name; the command reports the error.
+fn stored_comparator(dir: &Path) -> Option<&'static NamedComparator> {
+    let name = terrace::comparator_name(dir, &Options::default()).ok()??;
+    COMPARATORS.iter().find(|known| (known.comparator)().name().as_bytes() == name)
 }
 
 /// Filter policy that reads filters with any number of bits per key and writes `bits_per_key`. With
@@ -321,10 +324,11 @@ impl FileFormatArgs {
         if is_compatible_change(old, new) {
             return Ok(());
         }
-        let dir = dir.display();
-        let (new, old) = (new.name, old.name);
         Err(Failure::Usage(format!(
-            "--compression {new}: the blocks of {dir} are compressed with {old}; terrace convert changes that"
+            "--compression {}: the blocks of {} are compressed with {}; terrace convert changes that",
+            new.name,
+            dir.display(),
+            old.name
         )))
     }
 

@@ -1,6 +1,6 @@
-//! Databases with a codec that LevelDB lacks: every command keeps it, and only `convert` changes it.
-//! The LevelDB of a game (Minecraft, from the Python package amulet-leveldb) writes the databases
-//! and reads the results.
+//! Databases with a codec that LevelDB lacks: every command keeps it, and only `convert` changes
+//! it. The LevelDB of a game (Minecraft, from the Python package amulet-leveldb) writes the
+//! databases and reads the results.
 #![allow(clippy::disallowed_types, reason = "prints past the capture of the test output")]
 
 use std::io::Write;

@@ -32,8 +32,8 @@ pub(super) fn compress_raw(contents: &[u8], dst: &mut Vec<u8>) {
     compress_with(&DEFLATE_COMPRESSOR, false, contents, dst);
 }
 
-/// Appends the stream of `contents`, with zlib's header if `has_header`. Uses the compressor of this
-/// thread; a thread that is about to end has none any more and gets a new one.
+/// Appends the stream of `contents`, with zlib's header if `has_header`. Uses the compressor of
+/// this thread; a thread that is about to end has none any more and gets a new one.
 fn compress_with(
     compressor: &'static LocalKey<RefCell<Option<Compress>>>,
     has_header: bool,

@@ -12,8 +12,9 @@ use crate::version::{CommitError, FileMeta, Manifest, VersionSet};
 impl DbInner {
     /// Writes a version edit to the MANIFEST and publishes the new version to readers. `make_edit`
     /// creates the edit from the current version set. `new_tables` are the tables of the edit that
-    /// no version had before. `update_state` runs together with the publication. Returns an error without a write if the database refuses writes. The caller
-    /// removes obsolete files, without a lock.
+    /// no version had before. `update_state` runs together with the publication. Returns an error
+    /// without a write if the database refuses writes. The caller removes obsolete files, without a
+    /// lock.
     pub(super) fn log_and_apply(
         &self,
         new_tables: &[FinishedTable],

@@ -23,7 +23,7 @@ mod recovery;
 mod scan;
 mod write;
 
-pub use components::directory::destroy;
+pub use components::directory::{comparator_name, destroy};
 pub(crate) use components::directory::{list_db_files, lock_directory, lock_directory_shared};
 pub use components::level_info::{LevelInfo, TableInfo};
 pub(crate) use components::lost_directory::LostDirectory;
@@ -41,7 +41,6 @@ use crate::iterator::DbIterator;
 use crate::options::{DEFAULT_READ_OPTIONS, Options, ReadOptions, WriteOptions};
 use crate::snapshot::Snapshot;
 use crate::sync::{Arc, ForkRank, ForkRegistration, Weak, register_fork_participant_until};
-use crate::version::read_comparator_name;
 use inner::{DbInner, FlushTarget};
 
 /// Open database.
@@ -73,28 +72,6 @@ impl DbHandle {
         let owner_process = inner.owner_process;
         DbHandle { _fork_registration: registration, owner_process, inner, successor: OnceLock::new() }
     }
-}
-
-/// Returns the name of the comparator with which the database in directory `path` was created. None
-/// if its MANIFEST does not begin with a name.
-///
-/// Reads CURRENT and the start of the MANIFEST, without a lock.
-///
-/// # Errors
-///
-/// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) without a database, and the errors of the
-/// two files.
-///
-/// ```
-/// # use terrace::{Db, Env, Options};
-/// let options = Options::default().create_if_missing(true).env(Env::in_memory());
-/// Db::open("cities", &options)?.close()?;
-/// let name = terrace::comparator_name("cities", &options)?;
-/// assert_eq!(name.as_deref(), Some(b"leveldb.BytewiseComparator".as_slice()));
-/// # Ok::<(), terrace::Error>(())
-/// ```
-pub fn comparator_name(path: impl AsRef<Path>, options: &Options) -> Result<Option<Vec<u8>>> {
-    read_comparator_name(&options.env, path.as_ref())
 }
 
 impl Db {
@@ -418,31 +395,6 @@ impl Db {
     /// ```
     pub fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         self.writer()?.compact_range(begin, end)
-    }
-
-    /// Writes every table again that exists at the call, with the current options.
-    ///
-    /// After [`Options::compression`] was changed, this converts the database. Compacts all keys
-    /// like [`Db::compact_range`], and then rewrites the other tables of the deepest level. Needs
-    /// free space for one compaction. Reads and writes continue meanwhile. After an error or a crash,
-    /// some tables are converted, and another call converts the rest.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the flush or of a compaction. No stored data is lost.
-    ///
-    /// ```
-    /// # use terrace::{Db, Env, Options, compress};
-    /// # let options = Options::default().create_if_missing(true).env(Env::in_memory());
-    /// # Db::open("cities", &options)?.close()?;
-    /// # if cfg!(feature = "zstd") {
-    /// let db = Db::open("cities", &options.compression(&compress::ZSTD))?;
-    /// db.rewrite_tables()?;
-    /// # }
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn rewrite_tables(&self) -> Result<()> {
-        self.writer()?.rewrite_tables()
     }
 
     /// Writes the memtables to tables. Returns when the tables are durable.

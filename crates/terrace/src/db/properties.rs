@@ -68,8 +68,8 @@ impl Db {
     /// Returns true if stock LevelDB can open this database.
     ///
     /// Returns false if a table has, or may have, zstd blocks: LevelDB refuses to open such a
-    /// database because of its comparator name. Returns false, too, if the [codec](Db::codec) of the
-    /// tables is another one that LevelDB lacks. [`Db::rewrite_tables`] with
+    /// database because of its comparator name. Returns false, too, if the [codec](Db::codec) of
+    /// the tables is another one that LevelDB lacks. [`Db::rewrite_tables`] with
     /// [`SNAPPY`](crate::compress::SNAPPY) returns such a database to LevelDB.
     ///
     /// ```

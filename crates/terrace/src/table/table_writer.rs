@@ -18,7 +18,7 @@ use crate::file_io::{FileWriter, file_error};
 pub(crate) struct FinishedTable {
     pub(crate) file: NewFile,
     pub(crate) stats: TableStats,
-    /// True if a block has a codec that [needs a marker](terrace_format::compress::Codec::needs_marker).
+    /// True if the codec of a block needs a marker in the database (`Codec::needs_marker`).
     pub(crate) needs_marker: bool,
 }
 

@@ -140,9 +140,7 @@ impl ManifestReader {
             };
             let edit = VersionEdit::decode(data)
                 .map_err(|error| Error::from_decode_error(&self.path, &error.offset_by(offset)))?;
-            if let Some(stored) = &edit.comparator {
-                is_marked = has_incompatible_suffix(stored, &self.comparator)?;
-            }
+            is_marked = self.check_comparator(&edit)?.unwrap_or(is_marked);
             mark = ManifestMark::in_edit(&edit);
             is_ours |= matches!(mark, Some(ManifestMark::Written { number, .. }) if number == manifest);
             builder.apply(&edit);
@@ -154,10 +152,7 @@ impl ManifestReader {
         }
         let next_file_number = numbers.check(&self.path)?;
         set.version = Arc::new(builder.build(&set.version, &self.path)?);
-        if is_marked {
-            // The MANIFEST does not say which of them.
-            set.marked_tables = set.version.levels.iter().flatten().map(|file| file.number).collect();
-        }
+        set.mark_all_tables_if(is_marked);
         let end = records.log_end().offset;
         let length = records.bytes_read();
         let reusable_len = (torn_tail.is_none() && end == length).then_some(length);
@@ -183,6 +178,11 @@ impl ManifestReader {
             version_set: set,
             torn_tail,
         })
+    }
+
+    /// Returns true if the comparator name of `edit` has the marker, or None without a name.
+    fn check_comparator(&self, edit: &VersionEdit) -> Result<Option<bool>> {
+        edit.comparator.as_ref().map(|stored| has_incompatible_suffix(stored, &self.comparator)).transpose()
     }
 }
 

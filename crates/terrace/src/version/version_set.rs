@@ -95,6 +95,12 @@ impl VersionSet {
         Ok(next)
     }
 
+    /// Marks all tables if `is_marked`, because the MANIFEST does not say which of them need it.
+    pub(super) fn mark_all_tables_if(&mut self, is_marked: bool) {
+        let tables = self.version.levels.iter().flatten().filter(|_| is_marked);
+        self.marked_tables = tables.map(|file| file.number).collect();
+    }
+
     /// Records that the tables with these numbers have blocks that need the marker.
     pub(crate) fn mark_tables(&mut self, numbers: impl IntoIterator<Item = u64>) {
         if !self.keeps_comparator_name {

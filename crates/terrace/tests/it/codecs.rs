@@ -177,8 +177,8 @@ fn compressing_codecs() -> impl Iterator<Item = &'static Codec> {
 }
 
 /// Symptom: any open for writing replaced the deflate blocks of a game's world by snappy blocks,
-/// which the game cannot read. Guarantee: without an explicit codec, new tables have the codec of the
-/// existing ones.
+/// which the game cannot read. Guarantee: without an explicit codec, new tables have the codec of
+/// the existing ones.
 #[test]
 fn database_keeps_its_codec() {
     let default = Options::default();

@@ -3,10 +3,39 @@
 use terrace_format::version_edit::NUM_LEVELS;
 
 use crate::compaction::{Compaction, CompactionReason};
+use crate::db::Db;
 use crate::db::inner::{DbInner, DbState, FlushTarget, ManualCompaction};
 use crate::error::Result;
 use crate::sync::{Arc, Ordering};
 use crate::version::KeyRange;
+
+/// Conversion of a database to other options.
+impl Db {
+    /// Writes every table again that exists at the call, with the current options.
+    ///
+    /// After [`Options::compression`] was changed, this converts the database. Compacts all keys
+    /// like [`Db::compact_range`], and then rewrites the other tables of the deepest level. Needs
+    /// free space for one compaction. Reads and writes continue meanwhile. After an error or a
+    /// crash, some tables are converted, and another call converts the rest.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the flush or of a compaction. No stored data is lost.
+    ///
+    /// ```
+    /// # use terrace::{Db, Env, Options, compress};
+    /// # let options = Options::default().create_if_missing(true).env(Env::in_memory());
+    /// # Db::open("cities", &options)?.close()?;
+    /// # if cfg!(feature = "zstd") {
+    /// let db = Db::open("cities", &options.compression(&compress::ZSTD))?;
+    /// db.rewrite_tables()?;
+    /// # }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn rewrite_tables(&self) -> Result<()> {
+        self.writer()?.rewrite_tables()
+    }
+}
 
 impl DbInner {
     pub(in crate::db) fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
@@ -27,17 +56,17 @@ impl DbInner {
         let everything = KeyRange { begin: None, end: None };
         // Leaves the old tables of the deepest level that overlap no other table.
         self.compact_range(None, None)?;
-        loop {
-            let version = Arc::clone(&self.read_state.current().version);
-            let has_old =
-                |level: &usize| version.levels[*level].iter().any(|file| file.number < first_new_number);
-            match (0..NUM_LEVELS).find(has_old) {
-                // A flush of an older memtable may have added the table.
-                Some(0) => self.compact_level(0, everything, None)?,
-                Some(level) => self.compact_level(level, everything, Some(first_new_number))?,
-                None => return Ok(()),
-            }
+        while let Some(level) = self.first_level_with_tables_below(first_new_number) {
+            // A flush of an older memtable may have added a table to level 0.
+            let rewrites_below = (level > 0).then_some(first_new_number);
+            self.compact_level(level, everything, rewrites_below)?;
         }
+        Ok(())
+    }
+
+    fn first_level_with_tables_below(&self, number: u64) -> Option<usize> {
+        let levels = &self.read_state.current().version.levels;
+        levels.iter().position(|files| files.iter().any(|file| file.number < number))
     }
 
     fn compact_level(&self, level: usize, range: KeyRange<'_>, rewrites_below: Option<u64>) -> Result<()> {

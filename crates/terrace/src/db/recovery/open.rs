@@ -80,7 +80,8 @@ impl DbInner {
         let stored = opener.recovered.version_set.version.codec(env, directory);
         opener.recovered.version_set.keeps_comparator_name =
             !opener.recovered.is_marked && stored.is_some_and(|codec| codec.needs_marker);
-        // Otherwise the first table would make the database unreadable for the program that uses it.
+        // With another codec, the first table would be unreadable for the program that uses the
+        // database.
         let compression = options.compression.or(stored).unwrap_or(&SNAPPY);
         let options = Options { compression: Some(compression), ..options.clone() };
         options.check_codec()?;

@@ -27,8 +27,8 @@ use crate::sync::Arc;
 /// Maximum number of data blocks of an uncompressed index whose type bytes are read.
 const MAX_SAMPLED_BLOCKS: usize = 5;
 
-/// Returns the codec of the first of `tables` that shows one. `tables` are numbers of table files in
-/// `directory`, in the order of their weight, with their sizes if they are known.
+/// Returns the codec of the first of `tables` that shows one. `tables` are numbers of table files
+/// in `directory`, in the order of their weight, with their sizes if they are known.
 ///
 /// An unreadable table shows no codec: the reads that need it report the error.
 pub(crate) fn codec_of_tables(
@@ -47,8 +47,8 @@ pub(crate) fn codec_of_tables(
     })
 }
 
-/// Returns the codec of the table in the first `size` bytes of `file`, or None if the sampled blocks
-/// are not compressed.
+/// Returns the codec of the table in the first `size` bytes of `file`, or None if the sampled
+/// blocks are not compressed.
 fn codec_of_table(file: &dyn RandomAccessFile, path: &Path, size: u64) -> Result<Option<&'static Codec>> {
     let footer = read_footer(file, path, size)?;
     let codec = block_codec(file, path, footer.index)?;
