@@ -1,7 +1,11 @@
 //! Databases with a codec that LevelDB lacks: every command keeps it, and only `convert` changes
 //! it. The LevelDB of a game (Minecraft, from the Python package amulet-leveldb) writes the
 //! databases and reads the results.
-#![allow(clippy::disallowed_types, reason = "prints past the capture of the test output")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::unwrap_used,
+    reason = "prints past the capture of the test output; tests fail if Python fails"
+)]
 
 use std::io::Write;
 use std::process::{Command, Stdio};

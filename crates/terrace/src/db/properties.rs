@@ -121,9 +121,9 @@ impl Db {
 }
 
 impl DbInner {
-    /// Returns the codec of the existing tables, or None if no table shows one.
+    /// Returns the codec of the existing tables, or None if no readable table shows one.
     fn codec_of_tables(&self) -> Option<&'static Codec> {
-        self.read_state.current().version.codec(&self.options.env, &self.directory)
+        self.read_state.current().version.codec(&self.options.env, &self.directory).ok().flatten()
     }
 
     pub(super) fn property(&self, name: &str) -> Option<String> {

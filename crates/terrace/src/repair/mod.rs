@@ -130,7 +130,11 @@ fn stored_codec(options: &Options, directory: &Path, files: &[FileName]) -> Opti
     let mut numbers: Vec<u64> =
         files.iter().filter(|file| file.is_table()).filter_map(FileName::number).collect();
     numbers.sort_unstable_by(|a, b| b.cmp(a));
-    codec_of_tables(&options.env, directory, numbers.iter().map(|&number| (number, None))).or_else(|| {
+    let by_index = numbers.iter().find_map(|&number| {
+        // The repair reports a table that cannot be read.
+        codec_of_tables(&options.env, directory, [(number, None)]).ok().flatten()
+    });
+    by_index.or_else(|| {
         numbers.iter().find_map(|&number| {
             let path = directory.join(find_table_file(number, files)?.to_string());
             let file = options.env.fs.open_random_access(&path, AccessMode::Pread).ok()?;

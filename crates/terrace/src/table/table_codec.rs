@@ -7,8 +7,7 @@
 //! ```
 //!
 //! A table that hardly shrinks is stored uncompressed, whatever its writer was asked for. Such a
-//! table does not show a codec. The functions here read a footer, an index and some type bytes, and
-//! decompress nothing.
+//! table does not show a codec.
 
 use std::path::Path;
 
@@ -17,10 +16,11 @@ use terrace_format::block::BlockIter;
 use terrace_format::comparator::bytewise;
 use terrace_format::compress::{self, Codec, NO_COMPRESSION};
 use terrace_format::filename::FileName;
-use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle};
+use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, codec_of_stored_block};
 
 use super::block_fetcher::{check_handle, read_block, read_exact_at, read_footer};
-use crate::error::{Error, Result};
+use super::block_pool;
+use crate::error::{Error, ErrorKind, Result};
 use crate::internal_iterator::InternalIterator;
 use crate::sync::Arc;
 
@@ -30,35 +30,54 @@ const MAX_SAMPLED_BLOCKS: usize = 5;
 /// Returns the codec of the first of `tables` that shows one. `tables` are numbers of table files
 /// in `directory`, in the order of their weight, with their sizes if they are known.
 ///
-/// An unreadable table shows no codec: the reads that need it report the error.
+/// A missing or damaged table shows no codec: the reads that need it report the error. A failed
+/// read is an error, because the next table could show another codec.
 pub(crate) fn codec_of_tables(
     env: &Env,
     directory: &Path,
     tables: impl IntoIterator<Item = (u64, Option<u64>)>,
-) -> Option<&'static Codec> {
-    tables.into_iter().find_map(|(number, size)| {
-        let names = [FileName::Table(number), FileName::OldTable(number)];
-        let mut paths = names.iter().map(|name| directory.join(name.to_string()));
-        paths.find_map(|path| {
-            let file = env.fs.open_random_access(&path, AccessMode::Pread).ok()?;
-            let size = size.unwrap_or_else(|| file.len()).min(file.len());
-            codec_of_table(&*file, &path, size).ok().flatten()
-        })
-    })
+) -> Result<Option<&'static Codec>> {
+    for (number, size) in tables {
+        let codec = codec_of_table_file(env, directory, number, size);
+        match codec {
+            Err(error @ Error::Io(_)) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Ok(Some(codec)) => return Ok(Some(codec)),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+fn codec_of_table_file(
+    env: &Env,
+    directory: &Path,
+    number: u64,
+    size: Option<u64>,
+) -> Result<Option<&'static Codec>> {
+    let open = |name: FileName| {
+        let path = directory.join(name.to_string());
+        env.fs.open_random_access(&path, AccessMode::Pread).map(|file| (path, file))
+    };
+    let (path, file) = match open(FileName::Table(number)) {
+        Err(error) if error.is_not_found() => open(FileName::OldTable(number))?,
+        opened => opened?,
+    };
+    let size = size.unwrap_or_else(|| file.len()).min(file.len());
+    codec_of_table(&*file, &path, size)
 }
 
 /// Returns the codec of the table in the first `size` bytes of `file`, or None if the sampled
 /// blocks are not compressed.
 fn codec_of_table(file: &dyn RandomAccessFile, path: &Path, size: u64) -> Result<Option<&'static Codec>> {
     let footer = read_footer(file, path, size)?;
-    let codec = block_codec(file, path, footer.index)?;
+    let codec = verified_block_codec(file, path, footer.index)?;
     if codec.id != NO_COMPRESSION.id {
         return Ok(Some(codec));
     }
     let handles = data_block_handles(file, path, footer.index)?;
     let step = handles.len().div_ceil(MAX_SAMPLED_BLOCKS).max(1);
     for handle in handles.into_iter().step_by(step) {
-        let codec = block_codec(file, path, handle)?;
+        let codec = verified_block_codec(file, path, handle)?;
         if codec.id != NO_COMPRESSION.id {
             return Ok(Some(codec));
         }
@@ -81,6 +100,21 @@ fn data_block_handles(
         entries.next();
     }
     Ok(handles)
+}
+
+/// Returns the codec of a stored block whose checksum is correct.
+fn verified_block_codec(
+    file: &dyn RandomAccessFile,
+    path: &Path,
+    handle: BlockHandle,
+) -> Result<&'static Codec> {
+    check_handle(handle, file.len(), path)?;
+    let len = handle.size as usize + BLOCK_TRAILER_SIZE;
+    let codec = block_pool::with_read_buffer(len, |stored| {
+        read_exact_at(file, path, handle.offset, stored)?;
+        codec_of_stored_block(stored).map_err(|error| Error::from_decode_error(path, &error))
+    });
+    codec.ok_or_else(|| Error::out_of_memory(path, len))?
 }
 
 /// Returns the codec of a stored block. Its checksum is not verified.

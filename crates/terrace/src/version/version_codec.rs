@@ -6,6 +6,7 @@ use terrace_env::Env;
 use terrace_format::compress::Codec;
 
 use super::Version;
+use crate::error::Result;
 use crate::table::codec_of_tables;
 
 /// Maximum number of tables of which the codec is read. All but the first matter only if the tables
@@ -17,7 +18,7 @@ impl Version {
     ///
     /// The newest table of the deepest level decides, because Terrace compresses only that level.
     /// If it is stored uncompressed, the next newest table decides, and then the level above.
-    pub(crate) fn codec(&self, env: &Env, directory: &Path) -> Option<&'static Codec> {
+    pub(crate) fn codec(&self, env: &Env, directory: &Path) -> Result<Option<&'static Codec>> {
         let tables = self.levels.iter().rev().flat_map(|files| {
             let mut files: Vec<_> = files.iter().map(|file| (file.number, Some(file.size))).collect();
             files.sort_unstable_by(|a, b| b.cmp(a));

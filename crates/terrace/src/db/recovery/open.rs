@@ -77,7 +77,7 @@ impl DbInner {
             ManifestRecovery::for_new_database(&comparator)
         };
         let mut opener = DbOpener { directory, options: &options, comparator, logger, recovered };
-        let stored = opener.recovered.version_set.version.codec(env, directory);
+        let stored = opener.recovered.version_set.version.codec(env, directory)?;
         opener.recovered.version_set.keeps_comparator_name =
             !opener.recovered.is_marked && stored.is_some_and(|codec| codec.needs_marker);
         // With another codec, the first table would be unreadable for the program that uses the
