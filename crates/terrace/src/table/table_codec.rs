@@ -77,9 +77,11 @@ fn codec_of_table(file: &dyn RandomAccessFile, path: &Path, size: u64) -> Result
     let handles = data_block_handles(file, path, footer.index)?;
     let step = handles.len().div_ceil(MAX_SAMPLED_BLOCKS).max(1);
     for handle in handles.into_iter().step_by(step) {
-        let codec = verified_block_codec(file, path, handle)?;
-        if codec.id != NO_COMPRESSION.id {
-            return Ok(Some(codec));
+        match verified_block_codec(file, path, handle) {
+            Ok(codec) if codec.id != NO_COMPRESSION.id => return Ok(Some(codec)),
+            Err(error @ Error::Io(_)) => return Err(error),
+            // Another block may be intact.
+            _ => {}
         }
     }
     Ok(None)
