@@ -204,7 +204,7 @@ LEVELDB_EXPORT void leveldb_options_set_block_restart_interval(leveldb_options_t
 LEVELDB_EXPORT void leveldb_options_set_max_file_size(leveldb_options_t*, size_t);
 
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };
-/* Default: snappy. */
+/* Default: snappy, which keeps the codec of an existing database, also if it is set explicitly. */
 LEVELDB_EXPORT void leveldb_options_set_compression(leveldb_options_t*, int);
 
 /* ---- Comparators ---- */

@@ -71,7 +71,8 @@ struct LEVELDB_EXPORT Options {
   // Bytes at which a compaction starts a new table, 1 MiB to 1 GiB.
   size_t max_file_size = 2 * 1024 * 1024;
 
-  // Compression of blocks. A block that hardly shrinks is stored uncompressed.
+  // Compression of blocks. A block that hardly shrinks is stored uncompressed. Snappy keeps the codec
+  // of an existing database.
   CompressionType compression = kSnappyCompression;
 
   // Reuses the log and the manifest of the last run, which makes opening faster.

@@ -31,8 +31,9 @@ void terrace_options_set_reuse_logs(leveldb_options_t*, uint8_t);
  * once, when the process opens its first database. */
 void terrace_options_set_memory_budget(leveldb_options_t*, size_t bytes);
 
-/* Sets the compression of blocks by name: "none", "snappy" or "zstd". Returns 0 if there is no such
- * codec. LevelDB refuses to open a database with zstd and does not change it. */
+/* Sets the compression of new blocks by name: "none", "snappy", "zstd", "zlib" or "deflate", also for a
+ * database whose tables have another codec. Returns 0 if there is no such codec. LevelDB refuses to
+ * open a database with zstd and does not change it. The LevelDB of games reads zlib and deflate. */
 uint8_t terrace_options_set_codec(leveldb_options_t*, const char* name);
 
 /* Creates a logger for leveldb_options_set_info_log. Any thread may call `log`, which must not call

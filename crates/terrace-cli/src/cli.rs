@@ -54,6 +54,7 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::verify::Verify>("verify", "terrace verify cities"),
     command_entry::<command::repair::Repair>("repair", "terrace repair cities --dry-run"),
     command_entry::<command::compact::Compact>("compact", "terrace compact cities --from CH/ --to CI/"),
+    command_entry::<command::convert::Convert>("convert", "terrace convert cities --compression zstd --yes"),
     command_entry::<command::destroy::Destroy>("destroy", "terrace destroy cities --yes"),
     command_entry::<command::bench::Bench>(
         "bench",

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod compact;
 pub(crate) mod completions;
+pub(crate) mod convert;
 pub(crate) mod count;
 pub(crate) mod delete;
 pub(crate) mod destroy;

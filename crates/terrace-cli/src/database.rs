@@ -12,7 +12,7 @@ use terrace_format::compress::{self, CODECS};
 use terrace_format::filename::FileName;
 
 use crate::escape::unescape;
-use crate::failure::Failure;
+use crate::failure::{CommandResult, Failure};
 use crate::units::parse_size;
 
 /// Comparator that the command line can name.
@@ -51,42 +51,52 @@ pub(crate) struct DatabaseArgs {
     pub(crate) comparator: ComparatorArg,
 }
 
-/// Argument that names the comparator.
-#[derive(Args)]
+/// Argument that names the comparator. The default is the comparator of the database.
+#[derive(Args, Default)]
 pub(crate) struct ComparatorArg {
-    /// Comparator the database was created with
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "bytewise",
-        value_parser = comparator_parser(),
-        hide_short_help = true
-    )]
-    comparator: &'static NamedComparator,
-}
-
-/// Selects LevelDB's comparator.
-impl Default for ComparatorArg {
-    fn default() -> ComparatorArg {
-        ComparatorArg { comparator: &COMPARATORS[0] }
-    }
+    /// Comparator the database was created with [default: detected, otherwise bytewise]
+    #[arg(long, value_name = "NAME", value_parser = comparator_parser(), hide_short_help = true)]
+    comparator: Option<&'static NamedComparator>,
 }
 
 impl ComparatorArg {
-    /// Options for a command that only reads.
-    pub(crate) fn options_for_reading(&self) -> Options {
-        let mut options = Options::default().comparator((self.comparator.comparator)());
+    /// Options for a command that only reads the database `dir`.
+    pub(crate) fn options_for_reading(&self, dir: &Path) -> Options {
+        let mut options = Options::default().comparator((self.named_comparator(dir).comparator)());
         options.filter_policy = bloom_filter_policy(10);
         options
     }
 
-    /// Options for a command that writes.
-    pub(crate) fn options_for_writing(&self) -> Result<Options, Failure> {
-        if !self.comparator.is_writable {
-            return Err(Failure::Usage(format!("--comparator {}: read-only", self.comparator.name)));
+    /// Options for a command that writes to the database `dir`.
+    pub(crate) fn options_for_writing(&self, dir: &Path) -> Result<Options, Failure> {
+        let comparator = self.named_comparator(dir);
+        if comparator.is_writable {
+            return Ok(self.options_for_reading(dir));
         }
-        Ok(self.options_for_reading())
+        Err(match self.comparator {
+            Some(_) => Failure::Usage(format!("--comparator {}: read-only", comparator.name)),
+            None => {
+                let name = comparator.name;
+                Failure::Database(format!(
+                    "{}: the database has the comparator {name}, which is read-only",
+                    dir.display()
+                ))
+            }
+        })
     }
+
+    /// Returns the comparator of the command line, otherwise that of the database `dir` if it is
+    /// known.
+    fn named_comparator(&self, dir: &Path) -> &'static NamedComparator {
+        self.comparator.or_else(|| stored_comparator(dir)).unwrap_or(&COMPARATORS[0])
+    }
+}
+
+/// Returns the comparator of the database `dir`, or None if it is unknown. A database that cannot
+/// be read has no name; the command reports the error.
+fn stored_comparator(dir: &Path) -> Option<&'static NamedComparator> {
+    let name = terrace::comparator_name(dir, &Options::default()).ok()??;
+    COMPARATORS.iter().find(|known| (known.comparator)().name().as_bytes() == name)
 }
 
 /// Filter policy that reads filters with any number of bits per key and writes `bits_per_key`. With
@@ -96,23 +106,35 @@ fn bloom_filter_policy(bits_per_key: usize) -> Option<Arc<dyn FilterPolicy>> {
 }
 
 impl DatabaseArgs {
+    /// Options for a command that only reads.
+    pub(crate) fn options_for_reading(&self) -> Options {
+        self.comparator.options_for_reading(&self.dir)
+    }
+
     /// Opens the database without writing to any file.
     pub(crate) fn open_read_only(&self) -> Result<Db, Failure> {
-        let options = self.comparator.options_for_reading();
+        let options = self.options_for_reading();
         match PathContents::inspect(&options, &self.dir)? {
             PathContents::Database => Ok(Db::open_read_only(&self.dir, &options)?),
             other => other.not_a_database(&self.dir, ""),
         }
     }
 
-    /// Opens the database for writing with `options`, and creates it if `create` is `Some(true)`.
-    /// `None` stands for commands without the flag `--create`.
-    pub(crate) fn open_writable(&self, options: Options, create: Option<bool>) -> Result<Db, Failure> {
+    /// Opens the database for writing, and creates it if `create` is `Some(true)`. `None` stands
+    /// for commands without the flag `--create`.
+    pub(crate) fn open_writable(
+        &self,
+        file_format: &FileFormatArgs,
+        memory: &MemoryArgs,
+        create: Option<bool>,
+    ) -> Result<Db, Failure> {
+        file_format.check_codec()?;
         let create_advice = if create.is_some() { "; --create creates one" } else { "" };
         let create = create.unwrap_or(false);
-        let options = options.create_if_missing(create);
+        let options = file_format.apply_to(self.comparator.options_for_writing(&self.dir)?);
+        let options = memory.apply_to(options).create_if_missing(create);
         match PathContents::inspect(&options, &self.dir)? {
-            PathContents::Database => {}
+            PathContents::Database => file_format.check_codec_of(&self.dir, &options)?,
             // Files of an interrupted creation hold no entries, so a new database may replace them.
             // Tables may hold entries, and a new database would remove them.
             PathContents::Missing
@@ -123,6 +145,12 @@ impl DatabaseArgs {
         }
         Ok(Db::open(&self.dir, &options)?)
     }
+}
+
+/// Returns true if the readers of a database with blocks of `old` also read blocks of `new`. Every
+/// reader reads uncompressed blocks.
+pub(crate) fn is_compatible_change(old: &Codec, new: &Codec) -> bool {
+    old.name == new.name || new.name == compress::NO_COMPRESSION.name
 }
 
 /// Contents of the path at which a database is expected.
@@ -202,12 +230,12 @@ fn is_rocksdb_file_name(name: &str) -> bool {
 
 /// Options for the tables that a command writes. The engine chooses a default for a missing option
 /// and clamps a size outside its bounds.
-#[derive(Args)]
+#[derive(Args, Default)]
 #[command(next_help_heading = "New tables; values outside their bounds are clamped")]
 pub(crate) struct FileFormatArgs {
-    /// Compression of blocks [default: snappy]
+    /// Compression of blocks [default: that of the database; snappy for a new one]
     #[arg(long, value_name = "CODEC", value_parser = codec_parser())]
-    compression: Option<&'static Codec>,
+    pub(crate) compression: Option<&'static Codec>,
     /// Size of blocks before compression, 1KiB to 4MiB [default: 4KiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     block_size: Option<u64>,
@@ -221,10 +249,13 @@ pub(crate) struct FileFormatArgs {
     /// Size of tables, 1MiB to 1GiB [default: 2MiB, up to 64MiB on a level with many tables]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_file_size: Option<u64>,
+    /// Codecs that the command accepts.
+    #[arg(skip)]
+    pub(crate) accepted_codecs: AcceptedCodecs,
 }
 
 /// Options for the memory of a command that writes many entries.
-#[derive(Args)]
+#[derive(Args, Default)]
 #[command(next_help_heading = "Memory")]
 pub(crate) struct MemoryArgs {
     /// Size of a memtable before it is flushed to a table, 64KiB to 1GiB [default: 4MiB, up to
@@ -237,13 +268,28 @@ pub(crate) struct MemoryArgs {
     memory: Option<u64>,
 }
 
-fn codec_parser() -> impl TypedValueParser<Value = &'static Codec> {
+/// Codecs that a command accepts for `--compression`.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum AcceptedCodecs {
+    /// Codecs that LevelDB reads, if the database has no other one.
+    #[default]
+    LevelDb,
+    /// Codecs that LevelDB reads. The command rewrites all tables.
+    LevelDbForAllTables,
+    /// All codecs for a new database.
+    AnyIfNew,
+    /// All codecs. The command rewrites all tables.
+    Any,
+}
+
+/// Parser of the name of a codec that this program can write.
+pub(crate) fn codec_parser() -> impl TypedValueParser<Value = &'static Codec> {
     let writable = CODECS.iter().filter(|codec| codec.writable);
     PossibleValuesParser::new(writable.map(|codec| {
-        let about = if codec.leveldb_compatible {
-            "LevelDB 1.23 reads it"
-        } else {
-            "stock LevelDB 1.23 cannot read it"
+        let about = match (codec.leveldb_compatible, codec.needs_marker) {
+            (true, _) => "LevelDB 1.23 reads it",
+            (false, true) => "stock LevelDB 1.23 cannot read it",
+            (false, false) => "only the LevelDB of games such as Minecraft reads it",
         };
         PossibleValue::new(codec.name).help(about)
     }))
@@ -251,9 +297,48 @@ fn codec_parser() -> impl TypedValueParser<Value = &'static Codec> {
 }
 
 impl FileFormatArgs {
+    /// Returns the arguments of a conversion to `codec`.
+    pub(crate) fn for_conversion(codec: &'static Codec) -> FileFormatArgs {
+        FileFormatArgs {
+            compression: Some(codec),
+            accepted_codecs: AcceptedCodecs::Any,
+            ..FileFormatArgs::default()
+        }
+    }
+
+    /// Returns an error if no database may get the codec from this command.
+    pub(crate) fn check_codec(&self) -> CommandResult {
+        let accepts_all = matches!(self.accepted_codecs, AcceptedCodecs::Any | AcceptedCodecs::AnyIfNew);
+        match self.compression {
+            Some(codec) if !codec.leveldb_compatible && !accepts_all => Err(Failure::Usage(format!(
+                "--compression {}: LevelDB 1.23 cannot read it; only load --create and convert accept it",
+                codec.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns an error if the codec would become a second one of the existing database `dir`.
+    pub(crate) fn check_codec_of(&self, dir: &Path, options: &Options) -> CommandResult {
+        let rewrites_all =
+            matches!(self.accepted_codecs, AcceptedCodecs::Any | AcceptedCodecs::LevelDbForAllTables);
+        let Some(new) = self.compression.filter(|_| !rewrites_all) else { return Ok(()) };
+        let unchanged = options.clone().compression(None);
+        let old = Db::open_read_only(dir, &unchanged)?.codec();
+        if is_compatible_change(old, new) {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "--compression {}: the blocks of {} are compressed with {}; terrace convert changes that",
+            new.name,
+            dir.display(),
+            old.name
+        )))
+    }
+
     /// Returns `options` with the arguments.
     pub(crate) fn apply_to(&self, mut options: Options) -> Options {
-        options.compression = self.compression.unwrap_or(options.compression);
+        options.compression = self.compression;
         options.block_size = self.block_size.map_or(options.block_size, usize_or_max);
         options.block_restart_interval =
             self.block_restart_interval.unwrap_or(options.block_restart_interval);

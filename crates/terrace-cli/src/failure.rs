@@ -93,6 +93,9 @@ impl From<terrace::Error> for Failure {
         let failure = Failure::Database(error.to_string());
         match error.kind() {
             ErrorKind::Corruption => failure.with_note(CORRUPTION_ADVICE),
+            _ if matches!(error, terrace::Error::ComparatorMismatch { .. }) => {
+                failure.with_note("--comparator names the comparator of the database")
+            }
             _ if error.is_locked() => failure.with_note("close it there first"),
             _ => failure,
         }

@@ -5,6 +5,7 @@
 //!   cli           the table of commands; parsing, help, completions and man pages come from it
 //!   command/      one file per command
 //!   database      arguments that name a database, and the options to open it
+//!   confirmation  question before a step that cannot be undone
 //!   failure       failures of commands: message and exit code
 //!   escape        keys and values as text
 //!   entry_format  an entry as a line (TSV, JSON Lines)
@@ -22,6 +23,7 @@
 
 mod cli;
 mod command;
+mod confirmation;
 mod database;
 mod entry_format;
 mod escape;

@@ -1,9 +1,9 @@
 //! Codecs: the table of compression methods, and the decompression of a block by its type byte.
 //!
 //! ```text
-//!   type  name      stock LevelDB 1.23 reads it   writers
+//!   type  name      stock LevelDB 1.23 reads it   other readers and writers
 //!   0     none      yes                           every LevelDB
-//!   1     snappy    yes                           every LevelDB
+//!   1     snappy    yes                           every LevelDB, but not the forks of games
 //!   2     zstd      no                            LevelDB's later sources
 //!   2     zlib      no                            forks of games; zstd has other first bytes
 //!   4     deflate   no                            the same forks, newer files
@@ -64,7 +64,10 @@ pub struct Codec {
     pub name: &'static str,
     /// LevelDB compatibility: false if stock LevelDB 1.23 cannot read a table with such blocks.
     pub leveldb_compatible: bool,
-    /// False for codecs that are only read, and for codecs that are not compiled in.
+    /// True if a database with such blocks gets another comparator name, so that LevelDB refuses to
+    /// open it. False if the other readers of the codec expect LevelDB's name.
+    pub needs_marker: bool,
+    /// False for codecs that are not compiled in.
     pub writable: bool,
     /// Cargo feature that this build lacks and the codec needs. `None` if the codec is compiled in.
     pub missing_feature: Option<&'static str>,
@@ -83,6 +86,7 @@ pub static NO_COMPRESSION: Codec = Codec {
     id: 0,
     name: "none",
     leveldb_compatible: true,
+    needs_marker: false,
     writable: true,
     missing_feature: None,
     compress: store_uncompressed,
@@ -94,6 +98,7 @@ pub static SNAPPY: Codec = Codec {
     id: 1,
     name: "snappy",
     leveldb_compatible: true,
+    needs_marker: false,
     writable: true,
     missing_feature: None,
     compress: compress_snappy,
@@ -105,6 +110,7 @@ pub static ZSTD: Codec = Codec {
     id: 2,
     name: "zstd",
     leveldb_compatible: false,
+    needs_marker: true,
     writable: cfg!(feature = "zstd"),
     missing_feature: if cfg!(feature = "zstd") { None } else { Some("zstd") },
     compress: zstd::compress,
@@ -116,7 +122,8 @@ pub static ZLIB: Codec = Codec {
     id: 2,
     name: "zlib",
     leveldb_compatible: false,
-    writable: false,
+    needs_marker: false,
+    writable: cfg!(feature = "zlib"),
     missing_feature: if cfg!(feature = "zlib") { None } else { Some("zlib") },
     compress: zlib::compress,
     decompress: zlib::decompress,
@@ -127,7 +134,8 @@ pub static DEFLATE: Codec = Codec {
     id: 4,
     name: "deflate",
     leveldb_compatible: false,
-    writable: false,
+    needs_marker: false,
+    writable: cfg!(feature = "zlib"),
     missing_feature: if cfg!(feature = "zlib") { None } else { Some("zlib") },
     compress: zlib::compress_raw,
     decompress: zlib::decompress_raw,
@@ -156,11 +164,12 @@ pub fn decompress_into(id: u8, stored: &[u8], contents: &mut Vec<u8>) -> Result<
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Returns the codec of a block. Type 2 has two meanings: zstd and zlib.
+/// Returns the codec of a block with type byte `id` whose stored form begins with `stored`. Type 2
+/// has two meanings, zstd and zlib, and the first four bytes decide between them.
 ///
 /// No zlib stream starts like a zstd frame. Its first two bytes, read as a big-endian number, are a
 /// multiple of 31, and 0x28b5 is not.
-fn codec_of_block(id: u8, stored: &[u8]) -> Result<&'static Codec, DecodeError> {
+pub fn codec_of_block(id: u8, stored: &[u8]) -> Result<&'static Codec, DecodeError> {
     match id {
         2 if stored.starts_with(&ZSTD_MAGIC) => Ok(&ZSTD),
         2 => Ok(&ZLIB),
@@ -421,18 +430,33 @@ mod tests {
     #[cfg(feature = "zlib")]
     fn zlib_and_deflate_over_the_size_limit() {
         let contents = vec![0; MAX_BLOCK_CONTENTS + 1];
-        check_error(
-            2,
-            &compressed(&ZLIB, &contents),
-            DecodeErrorKind::OutOfBounds,
-            "zlib block of 67108865 bytes",
-        );
-        check_error(
-            4,
-            &compressed(&DEFLATE, &contents),
-            DecodeErrorKind::OutOfBounds,
-            "deflate block of 67108865 bytes",
-        );
+        let level = flate2::Compression::default();
+        let mut zlib = Vec::new();
+        std::io::copy(&mut flate2::bufread::ZlibEncoder::new(&contents[..], level), &mut zlib).unwrap();
+        let mut deflate = Vec::new();
+        std::io::copy(&mut flate2::bufread::DeflateEncoder::new(&contents[..], level), &mut deflate).unwrap();
+        check_error(2, &zlib, DecodeErrorKind::OutOfBounds, "zlib block of 67108865 bytes");
+        check_error(4, &deflate, DecodeErrorKind::OutOfBounds, "deflate block of 67108865 bytes");
+        // Writers store such a block as it is.
+        for codec in [&ZLIB, &DEFLATE] {
+            assert!(compressed(codec, &contents) == contents, "{}", codec.name);
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "zlib")]
+    fn zlib_and_deflate_equal_one_stream_per_block() {
+        let text: Vec<u8> = (0..20_000u32).flat_map(|n| (n * n % 251).to_le_bytes()).collect();
+        let random: Vec<u8> =
+            (0..70_000u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+        let level = flate2::Compression::default();
+        for contents in [&text[..], &random, b"", b"a", &text] {
+            let mut zlib = Vec::new();
+            std::io::copy(&mut flate2::bufread::ZlibEncoder::new(contents, level), &mut zlib).unwrap();
+            assert!(compressed(&ZLIB, contents) == zlib, "{} bytes", contents.len());
+            assert_eq!(decompress(2, &zlib).unwrap(), contents);
+            assert_eq!(decompress(4, &compressed(&DEFLATE, contents)).unwrap(), contents);
+        }
     }
 
     #[test]

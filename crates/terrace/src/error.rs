@@ -52,6 +52,14 @@ pub enum Error {
     /// An argument or an option is wrong.
     #[error("invalid argument: {0}")]
     InvalidArgument(String),
+    /// The database was created with another comparator.
+    #[error("invalid argument: the database has the comparator {stored}, not {expected}")]
+    ComparatorMismatch {
+        /// Name of the comparator with which the database was created.
+        stored: String,
+        /// Name of the comparator in the options.
+        expected: String,
+    },
     /// The operating system returned an error for a file.
     #[error("io: {0}")]
     Io(Arc<FileError>),
@@ -155,7 +163,7 @@ impl Error {
             Error::NotFound(_) => ErrorKind::NotFound,
             Error::Corruption(_) => ErrorKind::Corruption,
             Error::NotSupported(_) => ErrorKind::NotSupported,
-            Error::InvalidArgument(_) => ErrorKind::InvalidArgument,
+            Error::InvalidArgument(_) | Error::ComparatorMismatch { .. } => ErrorKind::InvalidArgument,
             Error::Io(error) if error.is_not_found() => ErrorKind::NotFound,
             Error::Io(_) => ErrorKind::Io,
             Error::BackgroundError(cause) => cause.kind(),

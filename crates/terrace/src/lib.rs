@@ -51,7 +51,9 @@ mod verify;
 mod version;
 
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
-pub use db::{Db, LevelInfo, PinnedValue, TableInfo, Unchanged, UnchangedKey, UnchangedRange, destroy};
+pub use db::{
+    Db, LevelInfo, PinnedValue, TableInfo, Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy,
+};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
 pub use iterator::{DbIterator, Iter};
@@ -88,6 +90,6 @@ pub mod env {
 pub mod compress {
     pub use terrace_format::compress::{
         CODECS, Codec, DEFLATE, MAX_BLOCK_CONTENTS, NO_COMPRESSION, SNAPPY, ZLIB, ZSTD, codec_by_name,
-        decompress, decompress_into,
+        codec_of_block, decompress, decompress_into,
     };
 }

@@ -100,12 +100,20 @@ pub struct Options {
     /// Size at which a compaction begins a new table. 1 MiB to 1 GiB. Default: None, which means 2
     /// MiB, and up to 64 MiB on a level that holds more than 64 such tables.
     pub max_file_size: Option<u64>,
-    /// Compression of blocks. Default: snappy.
+    /// Compression of the blocks of new tables. Default: None, which keeps the codec of the
+    /// existing tables, and means snappy for a new database.
+    ///
+    /// The newest table of the deepest level shows the codec of a database. So a world of a game
+    /// with [`DEFLATE`](terrace_format::compress::DEFLATE) blocks stays readable for the game. An
+    /// explicit codec applies to new tables only, and a database with blocks of two codecs may have
+    /// no reader except Terrace. [`Db::rewrite_tables`](crate::Db::rewrite_tables) converts the
+    /// other tables.
     ///
     /// A codec that is not [`leveldb_compatible`](Codec::leveldb_compatible) makes the database
-    /// unreadable for stock LevelDB. Stock LevelDB then refuses to open it because of its
-    /// comparator name, and changes nothing.
-    pub compression: &'static Codec,
+    /// unreadable for stock LevelDB. From the first zstd block on, stock LevelDB refuses to open it
+    /// because of its comparator name, and changes nothing. The name is LevelDB's again after the
+    /// last table that may have such a block was replaced.
+    pub compression: Option<&'static Codec>,
     /// Method of writing logs: through a memory mapping, or by a system call for each write.
     ///
     /// A mapped log is several times as fast. After a power cut, open the database with Terrace
@@ -163,7 +171,7 @@ builder_methods! {
     block_size: usize,
     block_restart_interval: usize,
     max_file_size: impl Into<Option<u64>> as Into,
-    compression: &'static Codec,
+    compression: impl Into<Option<&'static Codec>> as Into,
     mapped_logs: MappedLogs,
     reuse_logs: bool,
     filter_policy: Arc<dyn FilterPolicy> as Some,
@@ -205,7 +213,7 @@ impl Default for Options {
             block_size: 4096,
             block_restart_interval: 16,
             max_file_size: None,
-            compression: &SNAPPY,
+            compression: None,
             mapped_logs: MappedLogs::Auto,
             reuse_logs: true,
             filter_policy: None,
@@ -240,7 +248,9 @@ impl Options {
 
     /// Returns an error if this build cannot write blocks with [`Options::compression`].
     pub(crate) fn check_codec(&self) -> Result<()> {
-        let Codec { name, missing_feature: Some(feature), .. } = self.compression else { return Ok(()) };
+        let Some(Codec { name, missing_feature: Some(feature), .. }) = self.compression else {
+            return Ok(());
+        };
         let message = format!("compression {name}: this build lacks the cargo feature `{feature}`");
         Err(Error::InvalidArgument(message))
     }
@@ -263,7 +273,7 @@ impl Options {
             filter: self.table_filters(comparator.is_bytewise()),
             block_size: self.block_size,
             restart_interval: self.block_restart_interval,
-            codec: self.compression,
+            codec: self.compression.unwrap_or(&SNAPPY),
         }
     }
 }
@@ -298,7 +308,7 @@ impl From<&Options> for TableOptions {
             filter: options.filter_policy.map(TableFilter::BlockBased),
             block_size: options.block_size,
             restart_interval: options.block_restart_interval,
-            codec: options.compression,
+            codec: options.compression.unwrap_or(&SNAPPY),
         }
     }
 }

@@ -48,7 +48,8 @@ fn options(settings: &Settings) -> Result<Options> {
         options.filter_policy = Some(std::sync::Arc::new(BloomFilterPolicy::new(bits as usize)));
     }
     if let Some(name) = &settings.compression {
-        options.compression = compress::codec_by_name(name).ok_or_else(|| format!("no codec {name}"))?;
+        let codec = compress::codec_by_name(name).ok_or_else(|| format!("no codec {name}"))?;
+        options.compression = Some(codec);
     }
     Ok(options)
 }

@@ -133,16 +133,16 @@ extern "C" fn leveldb_options_set_max_file_size(options: Option<&mut OptionsHand
     update_options(options, |options| options.max_file_size = Some(bytes as u64));
 }
 
-/// 0 means no compression; every other value means snappy, which every LevelDB reads.
+/// 0 means no compression. Every other value means snappy, LevelDB's default: a new database gets
+/// snappy, and an existing one keeps its codec.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_compression(options: Option<&mut OptionsHandle>, kind: c_int) {
-    update_options(options, |options| {
-        options.compression = if kind == 0 { &compress::NO_COMPRESSION } else { &compress::SNAPPY }
-    });
+    let codec = (kind == 0).then_some(&compress::NO_COMPRESSION);
+    update_options(options, |options| options.compression = codec);
 }
 
-/// Sets the codec by name, including `zstd`. Returns 0 if there is no such codec, or none that can
-/// write.
+/// Sets the codec of new tables by name, also for a database with another codec. Returns 0 if there
+/// is no such codec, or none that can write.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_options_set_codec(options: Option<&mut OptionsHandle>, name: *const c_char) -> u8 {
     // SAFETY: the caller passes null, or a NUL-terminated string `name` that lives through the
@@ -150,7 +150,7 @@ extern "C" fn terrace_options_set_codec(options: Option<&mut OptionsHandle>, nam
     let name = unsafe { path_from_c(name) }.to_str();
     let codec = name.and_then(compress::codec_by_name).filter(|codec| codec.writable);
     if let Some(codec) = codec {
-        update_options(options, |options| options.compression = codec);
+        update_options(options, |options| options.compression = Some(codec));
     }
     u8::from(codec.is_some())
 }
@@ -163,4 +163,28 @@ extern "C" fn terrace_options_set_memory_budget(options: Option<&mut OptionsHand
 #[unsafe(no_mangle)]
 extern "C" fn terrace_options_set_reuse_logs(options: Option<&mut OptionsHandle>, yes: u8) {
     update_options(options, |options| options.reuse_logs = yes != 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program cannot show that it means LevelDB's default, snappy. So neither the default nor an
+    /// explicit snappy converts a database with another codec.
+    #[test]
+    fn snappy_keeps_the_codec_of_the_database() {
+        let mut handle = leveldb_options_create();
+        let codec = |handle: &OptionsHandle| handle.options.compression.map(|codec| codec.name);
+        assert_eq!(codec(&handle), None);
+        leveldb_options_set_compression(Some(&mut handle), 1);
+        assert_eq!(codec(&handle), None);
+        leveldb_options_set_compression(Some(&mut handle), 0);
+        assert_eq!(codec(&handle), Some("none"));
+        assert_eq!(terrace_options_set_codec(Some(&mut handle), c"deflate".as_ptr()), 1);
+        assert_eq!(codec(&handle), Some("deflate"));
+        assert_eq!(terrace_options_set_codec(Some(&mut handle), c"lz4".as_ptr()), 0);
+        assert_eq!(codec(&handle), Some("deflate"));
+        leveldb_options_set_compression(Some(&mut handle), 1);
+        assert_eq!(codec(&handle), None);
+    }
 }

@@ -76,7 +76,8 @@ impl CxxOptions {
             // Negative numbers become 0, which is later clipped to the minimum.
             .max_open_files(usize::try_from(self.max_open_files).unwrap_or(0))
             .block_restart_interval(usize::try_from(self.block_restart_interval).unwrap_or(0))
-            .compression(if self.compression == 0 { &compress::NO_COMPRESSION } else { &compress::SNAPPY })
+            // Snappy, the default, keeps the codec of an existing database.
+            .compression((self.compression == 0).then_some(&compress::NO_COMPRESSION))
             .env(user_env.map_or_else(Env::system, UserEnv::to_env));
         if let Some(comparator) = self.comparator.non_null() {
             options.comparator = Arc::new(comparator.into_comparator());

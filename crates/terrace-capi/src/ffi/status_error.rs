@@ -52,6 +52,10 @@ impl From<&Error> for StatusError {
             Error::NotFound(message) | Error::NotSupported(message) | Error::InvalidArgument(message) => {
                 message.clone()
             }
+            // LevelDB's text, which programs know.
+            Error::ComparatorMismatch { stored, expected } => {
+                format!("{stored} does not match existing comparator : {expected}")
+            }
             Error::Corruption(corruption) => corruption.to_string(),
             Error::Io(error) => {
                 return user_env_status(error)

@@ -9,7 +9,7 @@ use terrace::Db;
 use terrace_env::Clock;
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, FileFormatArgs, KeyEncodingArgs};
+use crate::database::{AcceptedCodecs, DatabaseArgs, FileFormatArgs, KeyEncodingArgs, MemoryArgs};
 use crate::failure::CommandResult;
 use crate::progress::Progress;
 use crate::{level_chart, terminal, units};
@@ -32,19 +32,27 @@ pub(crate) struct Compact {
 }
 
 impl Run for Compact {
-    fn run(self) -> CommandResult {
+    fn run(mut self) -> CommandResult {
+        let rewrites_all = self.file_format.compression.is_some() && self.from.is_none() && self.to.is_none();
+        if rewrites_all {
+            self.file_format.accepted_codecs = AcceptedCodecs::LevelDbForAllTables;
+        }
         let from = self.encoding.decode_optional(self.from.as_ref())?;
         let to = self.encoding.decode_optional(self.to.as_ref())?;
-        let options = self.file_format.apply_to(self.database.comparator.options_for_writing()?);
-        let db = self.database.open_writable(options, None)?;
+        let db = self.database.open_writable(&self.file_format, &MemoryArgs::default(), None)?;
         db.flush()?;
         let before = table_summary(&db);
         let started = terrace_env::SystemClock.monotonic();
-        let mut progress = Progress::share("compacting");
-        db.compact_range_with_progress(from.as_deref(), to.as_deref(), |done, total| {
-            progress.set_position_and_total(done, total);
-        })?;
-        drop(progress);
+        if rewrites_all {
+            let progress = Progress::line("compacting");
+            db.rewrite_tables()?;
+            drop(progress);
+        } else {
+            let mut progress = Progress::share("compacting");
+            db.compact_range_with_progress(from.as_deref(), to.as_deref(), |done, total| {
+                progress.set_position_and_total(done, total);
+            })?;
+        }
         let took = terrace_env::SystemClock.monotonic().saturating_sub(started);
         let mut out = terminal::output();
         writeln!(out, "{before} -> {} in {}", table_summary(&db), units::time(took))?;
@@ -53,7 +61,8 @@ impl Run for Compact {
     }
 }
 
-fn table_summary(db: &Db) -> String {
+/// Returns the number of tables and their size.
+pub(super) fn table_summary(db: &Db) -> String {
     let levels = db.levels();
     let files = levels.iter().map(|level| level.files.len() as u64).sum();
     format!(

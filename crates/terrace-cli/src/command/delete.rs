@@ -6,7 +6,7 @@ use std::ops::Bound;
 use clap::{ArgGroup, Args};
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, KeyEncodingArgs, SyncArg};
+use crate::database::{DatabaseArgs, FileFormatArgs, KeyEncodingArgs, MemoryArgs, SyncArg};
 use crate::failure::CommandResult;
 
 /// Delete a key or a range of keys; a missing key is not an error
@@ -38,8 +38,7 @@ impl Run for Delete {
         let key = self.encoding.decode_optional(self.key.as_ref())?;
         let from = self.encoding.decode_optional(self.from.as_ref())?;
         let to = self.encoding.decode_optional(self.to.as_ref())?;
-        let options = self.database.comparator.options_for_writing()?;
-        let db = self.database.open_writable(options, None)?;
+        let db = self.database.open_writable(&FileFormatArgs::default(), &MemoryArgs::default(), None)?;
         match key {
             Some(key) => db.delete_with(&key, &self.sync.write_options())?,
             // Always synced.

@@ -1,13 +1,11 @@
 //! `terrace destroy`: removes a database, after a confirmation.
 
-use std::io::{self, IsTerminal, Write};
-
 use clap::Args;
 
 use crate::cli::Run;
+use crate::confirmation;
 use crate::database::{DatabaseArgs, PathContents};
-use crate::failure::{CommandResult, Failure};
-use crate::terminal;
+use crate::failure::CommandResult;
 
 /// Remove a database with all entries; other files are kept
 #[derive(Args)]
@@ -21,7 +19,7 @@ pub(crate) struct Destroy {
 
 impl Run for Destroy {
     fn run(self) -> CommandResult {
-        let options = self.database.comparator.options_for_reading();
+        let options = self.database.options_for_reading();
         match PathContents::inspect(&options, &self.database.dir)? {
             PathContents::Database | PathContents::DatabaseWithoutCurrent { .. } => {}
             other => return other.not_a_database(&self.database.dir, ""),
@@ -35,19 +33,7 @@ impl Run for Destroy {
 
 impl Destroy {
     fn confirm(&self) -> CommandResult {
-        if !io::stdin().is_terminal() {
-            return Err(Failure::Usage("destroy needs --yes when standard input is not a terminal".into()));
-        }
-        eprint!(
-            "Permanently remove the database {}? Type yes: ",
-            terminal::printable(self.database.dir.display())
-        );
-        io::stderr().flush()?;
-        let mut answer = String::new();
-        io::stdin().read_line(&mut answer).map_err(|e| Failure::File(format!("standard input: {e}")))?;
-        match answer.trim() {
-            "yes" => Ok(()),
-            _ => Err(Failure::NegativeAnswer("nothing was removed".into())),
-        }
+        let question = format!("Permanently remove the database {}?", self.database.dir.display());
+        confirmation::ask("destroy", &question, "nothing was removed")
     }
 }

@@ -11,7 +11,7 @@ use terrace::{Db, WriteBatch, WriteOptions};
 use terrace_env::Clock;
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, FileFormatArgs, MemoryArgs, SyncArg};
+use crate::database::{AcceptedCodecs, DatabaseArgs, FileFormatArgs, MemoryArgs, SyncArg};
 use crate::entry_format::{EntryReader, Format};
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
@@ -70,17 +70,22 @@ impl From<InputFormat> for Option<Format> {
 }
 
 impl Run for Load {
-    fn run(self) -> CommandResult {
+    fn run(mut self) -> CommandResult {
         // Opens the file first, so that a missing file does not leave a new database.
         let entries = EntryReader::open(&self.file, self.format.into())?;
-        let options = self.database.comparator.options_for_writing()?;
-        let options = self.memory.apply_to(self.file_format.apply_to(options));
-        let db = self.database.open_writable(options, Some(self.create))?;
+        if self.create {
+            self.file_format.accepted_codecs = AcceptedCodecs::AnyIfNew;
+        }
+        let db = self.database.open_writable(&self.file_format, &self.memory, Some(self.create))?;
         let started = terrace_env::SystemClock.monotonic();
         let mut loaded = 0;
         load(&db, entries, &self.sync.write_options(), &mut loaded).map_err(|failure| {
             failure.with_note(&format!("loaded before the error: {}", units::entries(loaded)))
         })?;
+        if self.file_format.compression.is_some() {
+            // A database without tables does not show its codec.
+            db.flush()?;
+        }
         db.close()?;
         let took = terrace_env::SystemClock.monotonic().saturating_sub(started);
         let rate = units::rate(loaded, took);

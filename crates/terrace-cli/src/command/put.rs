@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, KeyEncodingArgs, SyncArg};
+use crate::database::{DatabaseArgs, FileFormatArgs, KeyEncodingArgs, MemoryArgs, SyncArg};
 use crate::failure::{CommandResult, Failure};
 use crate::input;
 
@@ -36,8 +36,11 @@ impl Run for Put {
     fn run(self) -> CommandResult {
         let key = self.encoding.decode(&self.key)?;
         let value = self.read_value()?;
-        let options = self.database.comparator.options_for_writing()?;
-        let db = self.database.open_writable(options, Some(self.create))?;
+        let db = self.database.open_writable(
+            &FileFormatArgs::default(),
+            &MemoryArgs::default(),
+            Some(self.create),
+        )?;
         db.put_with(&key, &value, &self.sync.write_options())?;
         Ok(db.close()?)
     }

@@ -8,7 +8,7 @@ use terrace::RepairOptions;
 
 use crate::cli::Run;
 use crate::database::{ComparatorArg, FileFormatArgs, PathContents};
-use crate::failure::CommandResult;
+use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
 use crate::terminal;
 
@@ -32,9 +32,17 @@ pub(crate) struct Repair {
 
 impl Run for Repair {
     fn run(self) -> CommandResult {
-        let options = self.file_format.apply_to(self.comparator.options_for_writing()?);
+        self.file_format.check_codec()?;
+        let options = self.file_format.apply_to(self.comparator.options_for_writing(&self.dir)?);
         match PathContents::inspect(&options, &self.dir)? {
-            PathContents::Database | PathContents::DatabaseWithoutCurrent { .. } => {}
+            // Repair of a database that cannot be opened keeps an explicit codec.
+            PathContents::Database => {
+                if let Err(failure @ Failure::Usage(_)) = self.file_format.check_codec_of(&self.dir, &options)
+                {
+                    return Err(failure);
+                }
+            }
+            PathContents::DatabaseWithoutCurrent { .. } => {}
             other => return other.not_a_database(&self.dir, ""),
         }
         let progress = Progress::line("repairing");

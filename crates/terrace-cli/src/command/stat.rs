@@ -30,7 +30,7 @@ pub(crate) struct Stat {
 impl Run for Stat {
     fn run(self) -> CommandResult {
         let db = self.database.open_read_only()?;
-        let summary = DatabaseSummary::collect(&db, &self.database.comparator.options_for_reading())?;
+        let summary = DatabaseSummary::collect(&db, &self.database.options_for_reading())?;
         let mut out = terminal::output();
         if self.json {
             writeln!(out, "{}", entry_format::printable_json(&summary.to_json()))?;
@@ -47,6 +47,8 @@ pub(crate) struct DatabaseSummary {
     comparator: Arc<dyn Comparator>,
     /// Whether stock LevelDB can open the database.
     leveldb_compatible: bool,
+    /// Name of the codec of the tables.
+    codec: &'static str,
     sequence: u64,
     log_bytes: u64,
     /// Bytes of memory in use right after the open: mostly memtables replayed from the logs.
@@ -61,6 +63,7 @@ impl DatabaseSummary {
             path: db.path().display().to_string(),
             comparator: Arc::clone(&options.comparator),
             leveldb_compatible: db.is_leveldb_compatible(),
+            codec: db.codec().name,
             sequence: db.snapshot().sequence(),
             log_bytes: log_bytes(options, db.path())?,
             memory: db.property("terrace.memory").and_then(|bytes| bytes.parse().ok()).unwrap_or(0),
@@ -92,7 +95,8 @@ impl DatabaseSummary {
         if !self.leveldb_compatible {
             writeln!(
                 out,
-                "not readable by LevelDB: some blocks may use zstd or another codec that it lacks"
+                "not readable by LevelDB: some blocks may use zstd or another codec that it lacks ({})",
+                self.codec
             )?;
         }
         writeln!(out)?;
@@ -105,6 +109,7 @@ impl DatabaseSummary {
             "path": self.path,
             "comparator": self.comparator.name(),
             "portable": self.leveldb_compatible,
+            "compression": self.codec,
             "sequence": self.sequence,
             "log_bytes": self.log_bytes,
             "memory": self.memory,

@@ -50,7 +50,7 @@ const TOUR_MARKER_TEXT: &[u8] =
 
 impl Run for Tour {
     fn run(self) -> CommandResult {
-        let options = ComparatorArg::default().options_for_reading().create_if_missing(true);
+        let options = ComparatorArg::default().options_for_reading(Path::new("")).create_if_missing(true);
         let dir = self.dir.unwrap_or_else(|| default_dir(&options));
         let style = Style::of_stdout();
         let mut out = terminal::output();

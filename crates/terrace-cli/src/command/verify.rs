@@ -19,7 +19,7 @@ pub(crate) struct Verify {
 
 impl Run for Verify {
     fn run(self) -> CommandResult {
-        let options = self.database.comparator.options_for_reading();
+        let options = self.database.options_for_reading();
         match PathContents::inspect(&options, &self.database.dir)? {
             PathContents::Database | PathContents::DatabaseWithoutCurrent { .. } => {}
             other => return other.not_a_database(&self.database.dir, ""),

@@ -165,7 +165,7 @@ impl<'a> TableDumper<'a> {
     ) -> Result<Option<BlockIter>, Failure> {
         write!(out, "{name} at {}: {} bytes stored", handle.offset, handle.size)?;
         let contents = self.read_stored_block(handle)?.and_then(|stored| {
-            let codec = codec_names(&stored);
+            let codec = codec_name(&stored);
             read_block(&stored, true).map(|contents| (contents, codec))
         });
         let entries = match contents {
@@ -195,11 +195,11 @@ impl<'a> TableDumper<'a> {
 }
 
 /// Names the codec in the block trailer. Two names are returned if two variants share an id.
-fn codec_names(stored: &[u8]) -> String {
-    let Some(id) = stored.iter().nth_back(BLOCK_TRAILER_SIZE - 1) else { return "no trailer".into() };
-    let names: Vec<_> =
-        compress::CODECS.iter().filter(|codec| codec.id == *id).map(|codec| codec.name).collect();
-    if names.is_empty() { format!("type {id}") } else { names.join(" or ") }
+fn codec_name(stored: &[u8]) -> String {
+    let Some((id, contents)) = stored.iter().nth_back(BLOCK_TRAILER_SIZE - 1).map(|id| (*id, stored)) else {
+        return "no trailer".into();
+    };
+    compress::codec_of_block(id, contents).map_or_else(|_| format!("type {id}"), |codec| codec.name.into())
 }
 
 fn block_entries(contents: Vec<u8>) -> Result<BlockIter, DecodeError> {

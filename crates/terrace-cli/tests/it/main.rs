@@ -5,6 +5,7 @@ mod bench;
 mod cli_test;
 mod dump_file;
 mod entries;
+mod foreign_codecs;
 mod help;
 mod leveldb_interop;
 mod maintenance;

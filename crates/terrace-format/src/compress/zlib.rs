@@ -1,22 +1,27 @@
 //! zlib streams, and deflate streams without zlib's wrapper ("raw"): the codecs of forks of games.
 
-use std::io::{Read, Write};
+use std::cell::RefCell;
+use std::io::Read;
+use std::thread::LocalKey;
 
-use flate2::Compression;
 use flate2::bufread::{DeflateDecoder, ZlibDecoder};
-use flate2::write::{DeflateEncoder, ZlibEncoder};
+use flate2::{Compress, Compression, FlushCompress, Status};
 
-use super::{MAX_BLOCK_CONTENTS, check_size, decompression_error};
+use super::{MAX_BLOCK_CONTENTS, check_size, decompression_error, store_uncompressed};
 use crate::decode_error::DecodeError;
 use crate::memory;
 
 /// First read of a stream, in bytes: the usual size of a block.
 const MIN_READ_SIZE: usize = 4 << 10;
 
+thread_local! {
+    // A new compressor clears 300 KiB, which takes longer than the compression of a small block.
+    static ZLIB_COMPRESSOR: RefCell<Option<Compress>> = const { RefCell::new(None) };
+    static DEFLATE_COMPRESSOR: RefCell<Option<Compress>> = const { RefCell::new(None) };
+}
+
 pub(super) fn compress(contents: &[u8], dst: &mut Vec<u8>) {
-    let mut encoder = ZlibEncoder::new(dst, Compression::default());
-    // Infallible: the sink is a Vec.
-    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec accepts every write");
+    compress_with(&ZLIB_COMPRESSOR, true, contents, dst);
 }
 
 pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {
@@ -24,9 +29,45 @@ pub(super) fn decompress(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeE
 }
 
 pub(super) fn compress_raw(contents: &[u8], dst: &mut Vec<u8>) {
-    let mut encoder = DeflateEncoder::new(dst, Compression::default());
-    // Infallible: the sink is a Vec.
-    encoder.write_all(contents).and_then(|()| encoder.try_finish()).expect("a Vec accepts every write");
+    compress_with(&DEFLATE_COMPRESSOR, false, contents, dst);
+}
+
+/// Appends the stream of `contents`, with zlib's header if `has_header`. Uses the compressor of
+/// this thread; a thread that is about to end has none any more and gets a new one.
+fn compress_with(
+    compressor: &'static LocalKey<RefCell<Option<Compress>>>,
+    has_header: bool,
+    contents: &[u8],
+    dst: &mut Vec<u8>,
+) {
+    let start = dst.len();
+    let new = || Compress::new(Compression::default(), has_header);
+    let result = compressor
+        .try_with(|compressor| append_stream(compressor.borrow_mut().get_or_insert_with(new), contents, dst));
+    let is_complete = result.unwrap_or_else(|_| append_stream(&mut new(), contents, dst));
+    if !is_complete {
+        dst.truncate(start);
+        store_uncompressed(contents, dst);
+    }
+}
+
+/// Appends the stream of `contents`. Returns false if it has no complete stream, or one that
+/// [`read_bounded`] would refuse.
+fn append_stream(compressor: &mut Compress, contents: &[u8], dst: &mut Vec<u8>) -> bool {
+    if contents.len() > MAX_BLOCK_CONTENTS {
+        return false;
+    }
+    compressor.reset();
+    // Blocks that hardly shrink get five more bytes for each 16 KiB, and a header and a checksum.
+    dst.reserve(contents.len() + contents.len() / 1024 + 64);
+    loop {
+        let rest = &contents[compressor.total_in() as usize..];
+        match compressor.compress_vec(rest, dst, FlushCompress::Finish) {
+            Ok(Status::StreamEnd) => return true,
+            Ok(Status::Ok | Status::BufError) if dst.len() == dst.capacity() => dst.reserve(1 << 10),
+            _ => return false,
+        }
+    }
 }
 
 pub(super) fn decompress_raw(stored: &[u8], dst: &mut Vec<u8>) -> Result<(), DecodeError> {

@@ -70,7 +70,13 @@ impl<W: Write> TableBuilder<W> {
             filter.start_block(0);
         }
         TableBuilder {
-            block_writer: BlockWriter { out, offset: 0, codec: options.codec, compressed: Vec::new() },
+            block_writer: BlockWriter {
+                out,
+                offset: 0,
+                codec: options.codec,
+                compressed: Vec::new(),
+                needs_marker: false,
+            },
             data_block: BlockBuilder::new(options.restart_interval),
             index_block: BlockBuilder::new(1),
             filter_block: filter,
@@ -181,6 +187,12 @@ impl<W: Write> TableBuilder<W> {
         self.num_entries
     }
 
+    /// Returns true if a written block has a codec that [needs a marker](Codec::needs_marker) in
+    /// its database.
+    pub fn needs_marker(&self) -> bool {
+        self.block_writer.needs_marker
+    }
+
     /// Returns the number of bytes written to the file so far.
     pub fn file_size(&self) -> u64 {
         self.block_writer.offset
@@ -230,6 +242,8 @@ struct BlockWriter<W> {
     offset: u64,
     codec: &'static Codec,
     compressed: Vec<u8>,
+    /// True if a block was written that needs the marker.
+    needs_marker: bool,
 }
 
 impl<W: Write> BlockWriter<W> {
@@ -246,6 +260,7 @@ impl<W: Write> BlockWriter<W> {
         }
         (self.codec.compress)(raw, &mut compressed);
         let handle = if compressed.len() < raw.len() - raw.len() / 8 {
+            self.needs_marker |= self.codec.needs_marker;
             self.write_raw_block(&compressed, self.codec.id)
         } else {
             self.write_raw_block(raw, compress::NO_COMPRESSION.id)

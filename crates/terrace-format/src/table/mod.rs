@@ -30,7 +30,9 @@ pub use block_handle::BlockHandle;
 pub use builder::{TableBuilder, TableOptions};
 pub use footer::{FOOTER_SIZE, Footer, TABLE_MAGIC};
 pub use table_properties::TableProperties;
-pub use trailer::{BLOCK_TRAILER_SIZE, read_block, read_block_cow, uncompressed_block};
+pub use trailer::{
+    BLOCK_TRAILER_SIZE, codec_of_stored_block, read_block, read_block_cow, uncompressed_block,
+};
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use terrace_sync::mutant;
 
 use crate::block::COPIED_MAX;
 use crate::coding::get_fixed32;
-use crate::compress;
+use crate::compress::{self, Codec};
 use crate::crc;
 use crate::decode_error::DecodeError;
 
@@ -51,6 +51,13 @@ pub fn read_block_cow<'a>(
     compress::decompress_into(id, block, memory)?;
     // The cache takes ownership of large contents instead of a copy.
     Ok(if memory.len() > COPIED_MAX { std::mem::take(memory).into() } else { memory.as_slice().into() })
+}
+
+/// Returns the codec of `stored`, a block with its trailer, after a check of the checksum. The
+/// codec need not be compiled in.
+pub fn codec_of_stored_block(stored: &[u8]) -> Result<&'static Codec, DecodeError> {
+    let (block, id) = split_block_trailer(stored, true)?;
+    compress::codec_of_block(id, block)
 }
 
 /// Returns the contents of `stored`, a block with its trailer, if the block is not compressed,

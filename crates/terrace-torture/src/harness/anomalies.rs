@@ -7,7 +7,7 @@ use super::Harness;
 use crate::counters::{Counter, Counters};
 
 pub(super) const ANOMALIES: Harness = Harness {
-    id: 40,
+    id: 47,
     name: "anomalies",
     property: "transactions are serializable, or allow only write skew under snapshot isolation",
     check_cases: 200,

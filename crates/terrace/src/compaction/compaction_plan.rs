@@ -24,7 +24,7 @@ pub(crate) enum CompactionReason {
 }
 
 /// Plan of a compaction: it moves files of one level, and the files that they overlap, to the
-/// output level. A plan with files of the last level only rewrites them without their tombstones.
+/// output level. A plan with files of one level only rewrites them there.
 pub(crate) struct Compaction {
     pub(crate) reason: CompactionReason,
     /// Input files by level, in ascending order of the levels, so newest first. Every level from

@@ -146,7 +146,7 @@ impl DbInner {
         let count = edit.deleted_files.len();
         // No snapshot can be created meanwhile. An older one would see the keys before the edit,
         // but not after it.
-        match self.snapshots.if_empty(|| self.log_and_apply(|_| edit, |_| ())) {
+        match self.snapshots.if_empty(|| self.log_and_apply(&[], |_| edit, |_| ())) {
             None => Ok(DropOutcome::SnapshotHeld),
             Some(installed) => {
                 installed.map_err(CommitError::into_error)?;

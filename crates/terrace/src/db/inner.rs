@@ -292,6 +292,9 @@ pub(super) struct ManualCompaction {
     pub(super) level: usize,
     pub(super) begin: Option<Vec<u8>>,
     pub(super) end: Option<Vec<u8>>,
+    /// Rewrites only tables with smaller numbers, on their own level. None moves all tables of the
+    /// range to the next level.
+    pub(super) rewrites_below: Option<u64>,
 }
 
 impl ManualCompaction {

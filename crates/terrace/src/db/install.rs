@@ -6,15 +6,18 @@ use terrace_sync::mutant;
 
 use super::inner::{DbInner, DbState};
 use crate::sync::{Arc, Ordering};
+use crate::table::FinishedTable;
 use crate::version::{CommitError, FileMeta, Manifest, VersionSet};
 
 impl DbInner {
     /// Writes a version edit to the MANIFEST and publishes the new version to readers. `make_edit`
-    /// creates the edit from the current version set. `update_state` runs together with the
-    /// publication. Returns an error without a write if the database refuses writes. The caller
-    /// removes obsolete files, without a lock.
+    /// creates the edit from the current version set. `new_tables` are the tables of the edit that
+    /// no version had before. `update_state` runs together with the publication. Returns an error
+    /// without a write if the database refuses writes. The caller removes obsolete files, without a
+    /// lock.
     pub(super) fn log_and_apply(
         &self,
+        new_tables: &[FinishedTable],
         make_edit: impl FnOnce(&VersionSet) -> VersionEdit,
         update_state: impl FnOnce(&mut DbState),
     ) -> std::result::Result<(), CommitError> {
@@ -31,9 +34,12 @@ impl DbInner {
             edit.last_sequence = Some(self.read_state.visible_seqno().load(Ordering::Acquire));
         }
         let path = self.file_path(FileName::Manifest(manifest.number()));
-        let next_version_set = version_set.apply_edit(&edit, &path).map_err(CommitError::NotApplied)?;
+        let mut next_version_set = version_set.apply_edit(&edit, &path).map_err(CommitError::NotApplied)?;
+        let marked_tables = new_tables.iter().filter(|table| table.needs_marker);
+        next_version_set.mark_tables(marked_tables.map(|table| table.file.number));
         let removed_files = files_removed_by(&version_set, &edit);
-        self.write_manifest_edit(&mut manifest, &version_set, edit)?;
+        let needs_marker = next_version_set.needs_marker();
+        self.write_manifest_edit(&mut manifest, &version_set, edit, needs_marker)?;
         let delay_change = {
             let mut state = self.state.lock();
             state.version_set = next_version_set;
@@ -56,11 +62,14 @@ impl DbInner {
         manifest: &mut Manifest,
         version_set: &VersionSet,
         mut edit: VersionEdit,
+        needs_marker: bool,
     ) -> std::result::Result<(), CommitError> {
-        if manifest.needs_rotation() {
+        if manifest.needs_rotation(needs_marker) {
             let number = self.new_file_number();
             edit.next_file_number = Some(self.next_file_number.load(Ordering::Relaxed));
-            return manifest.rotate(number, version_set.snapshot_edit(), &edit);
+            manifest.rotate(number, version_set.snapshot_edit(needs_marker), &edit)?;
+            manifest.set_marked(needs_marker);
+            return Ok(());
         }
         if !edit.new_files.is_empty() || edit.log_number != Some(version_set.log_number) {
             // New tables and logs must be durable under their names before the MANIFEST refers to

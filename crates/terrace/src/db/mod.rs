@@ -24,7 +24,7 @@ mod recovery;
 mod scan;
 mod write;
 
-pub use components::directory::destroy;
+pub use components::directory::{comparator_name, destroy};
 pub(crate) use components::directory::{list_db_files, lock_directory, lock_directory_shared};
 pub use components::level_info::{LevelInfo, TableInfo};
 pub(crate) use components::lost_directory::LostDirectory;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use terrace_format::compress::{Codec, SNAPPY};
 use terrace_format::key::{InternalKey, trailer};
 use terrace_format::version_edit::NUM_LEVELS;
 
@@ -66,9 +67,10 @@ impl Db {
 
     /// Returns true if stock LevelDB can open this database.
     ///
-    /// Returns false if the database was ever opened with a compression that stock LevelDB cannot
-    /// read. Such a database stores another comparator name, so that LevelDB refuses to open it. To
-    /// return to LevelDB, copy the entries to a new database.
+    /// Returns false if a table has, or may have, zstd blocks: LevelDB refuses to open such a
+    /// database because of its comparator name. Returns false, too, if the [codec](Db::codec) of
+    /// the tables is another one that LevelDB lacks. [`Db::rewrite_tables`] with
+    /// [`SNAPPY`](crate::compress::SNAPPY) returns such a database to LevelDB.
     ///
     /// ```
     /// # use terrace::{Db, Env, Options, compress};
@@ -76,14 +78,32 @@ impl Db {
     /// # let options = Options::default().create_if_missing(true).env(env);
     /// assert!(Db::open("plain", &options)?.is_leveldb_compatible());
     /// # if cfg!(feature = "zstd") {
-    /// let compressed = options.compression(&compress::ZSTD);
-    /// assert!(!Db::open("compressed", &compressed)?.is_leveldb_compatible());
+    /// let db = Db::open("compressed", &options.compression(&compress::ZSTD))?;
+    /// db.put(b"CH/Bern", [b' '; 5000])?;
+    /// db.compact_range(None, None)?;
+    /// assert!(!db.is_leveldb_compatible());
     /// # }
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn is_leveldb_compatible(&self) -> bool {
         let inner = self.inner();
-        !inner.is_lost_in_fork() && !inner.state.lock().version_set.is_incompatible
+        !inner.is_lost_in_fork()
+            && !inner.state.lock().version_set.needs_marker()
+            && inner.codec_of_tables().is_none_or(|codec| codec.leveldb_compatible)
+    }
+
+    /// Returns the codec of new tables. For a read-only database, returns the codec of its tables,
+    /// which a writer would keep.
+    ///
+    /// ```
+    /// # use terrace::{Db, Env, Options};
+    /// # let options = Options::default().create_if_missing(true).env(Env::in_memory());
+    /// assert_eq!(Db::open("cities", &options)?.codec().name, "snappy");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn codec(&self) -> &'static Codec {
+        let inner = self.inner();
+        inner.options.compression.or_else(|| inner.codec_of_tables()).unwrap_or(&SNAPPY)
     }
 
     /// Returns the directory as the caller passed it to [`Db::open`].
@@ -101,6 +121,11 @@ impl Db {
 }
 
 impl DbInner {
+    /// Returns the codec of the existing tables, or None if no readable table shows one.
+    fn codec_of_tables(&self) -> Option<&'static Codec> {
+        self.read_state.current().version.codec(&self.options.env, &self.directory).ok().flatten()
+    }
+
     pub(super) fn property(&self, name: &str) -> Option<String> {
         self.check_not_lost_in_fork().ok()?;
         match name {

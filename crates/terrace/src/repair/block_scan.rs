@@ -23,7 +23,7 @@ use std::path::Path;
 
 use terrace_env::RandomAccessFile;
 use terrace_format::block::{Block, BlockIter};
-use terrace_format::compress::{CODECS, MAX_BLOCK_CONTENTS};
+use terrace_format::compress::{CODECS, Codec, MAX_BLOCK_CONTENTS, NO_COMPRESSION, codec_of_block};
 use terrace_format::key::{self, InternalComparator};
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, read_block};
 use terrace_format::{DecodeErrorKind, crc};
@@ -42,6 +42,9 @@ const CHECKSUM_BYTES_PER_FILE_BYTE: u64 = 64;
 /// Maximum number of zeros in a table that the search skips, in bytes: four blocks of the maximum
 /// size. Only a table with a hole, which may be larger than the disk, has more between its blocks.
 const MAX_SKIPPED_ZEROS: u64 = 4 * MAX_BLOCK_LEN as u64;
+
+/// Maximum number of blocks of which the codec is read.
+const MAX_CODEC_BLOCKS: usize = 16;
 
 /// Receives the key and the value of an entry.
 type EntryVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
@@ -103,6 +106,24 @@ pub(super) fn scan_blocks(
         }
     }
     Ok(())
+}
+
+/// Returns the codec of the first compressed block of a table, or None if its first
+/// [`MAX_CODEC_BLOCKS`] intact blocks are not compressed. The table needs no index.
+pub(super) fn codec_of_first_blocks(file: &dyn RandomAccessFile, path: &Path) -> Option<&'static Codec> {
+    let mut window = FileWindow { file, path, start: 0, bytes: Vec::new() };
+    let mut checksum_budget = MAX_BLOCK_LEN as u64;
+    let mut offset = 0;
+    for _ in 0..MAX_CODEC_BLOCKS {
+        let bytes = window.bytes_at(offset, MAX_BLOCK_LEN).ok()?;
+        let size = find_block_end(bytes, &mut checksum_budget)?;
+        let codec = codec_of_block(bytes[size], &bytes[..size]).ok()?;
+        if codec.id != NO_COMPRESSION.id {
+            return Some(codec);
+        }
+        offset += (size + BLOCK_TRAILER_SIZE) as u64;
+    }
+    None
 }
 
 /// Part of the file in memory.

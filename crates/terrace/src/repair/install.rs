@@ -27,8 +27,11 @@ pub(super) struct NewManifest {
     pub(super) log_number: Option<u64>,
     pub(super) prev_log_number: u64,
     pub(super) last_sequence: SequenceNumber,
-    /// Whether stock LevelDB must refuse to open the database.
-    pub(super) is_incompatible: bool,
+    /// Whether a block of the tables needs the marker that makes stock LevelDB refuse the database.
+    pub(super) needs_marker: bool,
+    /// Whether such blocks get the marker. They do not in a database of another program that reads
+    /// them and expects LevelDB's comparator name.
+    pub(super) can_have_marker: bool,
 }
 
 /// Writes a manifest with the given contents and makes CURRENT name it.
@@ -38,8 +41,8 @@ pub(super) fn write_manifest(
 ) -> std::result::Result<(), CommitError> {
     let number = output.new_file_number();
     let path = output.path(FileName::Manifest(number));
-    let mut set = VersionSet::empty(output.order.clone());
-    set.is_incompatible = contents.is_incompatible;
+    let set = VersionSet::empty(output.order.clone());
+    let is_marked = contents.needs_marker && contents.can_have_marker;
     let edit = VersionEdit { new_files: contents.tables, ..VersionEdit::default() };
     let set = set.apply_edit(&edit, &path).map_err(CommitError::NotApplied)?;
     let log_number = match contents.log_number {
@@ -57,7 +60,7 @@ pub(super) fn write_manifest(
     // is useless.
     output.env().fs.sync_dir(output.directory).map_err(|error| CommitError::NotApplied(error.into()))?;
     let mut manifest = Manifest::new(output.env(), output.directory, output.options.base_file_size());
-    manifest.rotate(number, set.snapshot_edit(), &numbers)
+    manifest.rotate(number, set.snapshot_edit(is_marked), &numbers)
 }
 
 /// Creates a log without writes. A manifest without its log would look truncated.

@@ -140,6 +140,7 @@ impl RepairJob<'_> {
         for group in groups {
             let run = if group.len() > 1 { self.merge_group(level, &group)? } else { group };
             self.report.tables_kept += run.iter().filter(|table| table.is_original).count() as u64;
+            self.new_manifest.needs_marker |= run.iter().any(|table| table.needs_marker);
             self.new_manifest.tables.extend(run.into_iter().map(|table| (level, table.file)));
         }
         Ok(())

@@ -13,6 +13,7 @@
 //! A repair never changes or removes a file of the database. It writes new files, and all of them
 //! become live at once, when CURRENT names a new manifest. Entries keep their sequence numbers, so
 //! newer versions stay newer. Tombstones stay, so the versions that they hide stay hidden.
+//! New tables have the codec of the existing ones, unless the options name another one.
 //! `docs/design/0002-repair.md` gives the reasons and the costs.
 
 mod block_scan;
@@ -34,12 +35,15 @@ pub use report::RepairReport;
 
 use std::path::Path;
 
-use terrace_env::{FileLock, LockMode};
+use terrace_env::{AccessMode, FileLock, LockMode};
+use terrace_format::compress::Codec;
+use terrace_format::filename::FileName;
 
 use crate::db::{lock_directory, lock_directory_shared};
 use crate::error::Result;
 use crate::options::{Options, RepairOptions};
-use crate::verify::list_database_files;
+use crate::table::codec_of_tables;
+use crate::verify::{find_table_file, list_database_files};
 use install::NewManifest;
 use job::RepairJob;
 use table_output::TableOutput;
@@ -97,11 +101,17 @@ pub fn repair(
     let _lock = lock_database(directory, options, repair_options)?;
     // Listed again, because now the lock keeps other processes from changing files.
     let files = list_database_files(options, directory)?;
+    let can_have_marker = options.compression.is_some_and(|codec| codec.needs_marker);
+    let options = &Options {
+        compression: options.compression.or(stored_codec(options, directory, &files)),
+        ..options.clone()
+    };
+    options.check_codec()?;
     let mut job = RepairJob {
         output: TableOutput::new(directory, options, repair_options.dry_run),
         files,
         report: RepairReport { dry_run: repair_options.dry_run, ..RepairReport::default() },
-        new_manifest: NewManifest::default(),
+        new_manifest: NewManifest { can_have_marker, ..NewManifest::default() },
         replaced_files: Vec::new(),
         intermediate_tables: Vec::new(),
     };
@@ -112,6 +122,25 @@ pub fn repair(
         }
     }
     Ok(job.report)
+}
+
+/// Returns the codec of the newest table that shows one. If every index is damaged, returns
+/// the codec of the first blocks. The levels of the tables may be unknown.
+fn stored_codec(options: &Options, directory: &Path, files: &[FileName]) -> Option<&'static Codec> {
+    let mut numbers: Vec<u64> =
+        files.iter().filter(|file| file.is_table()).filter_map(FileName::number).collect();
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    let by_index = numbers.iter().find_map(|&number| {
+        // The repair reports a table that cannot be read.
+        codec_of_tables(&options.env, directory, [(number, None)]).ok().flatten()
+    });
+    by_index.or_else(|| {
+        numbers.iter().find_map(|&number| {
+            let path = directory.join(find_table_file(number, files)?.to_string());
+            let file = options.env.fs.open_random_access(&path, AccessMode::Pread).ok()?;
+            block_scan::codec_of_first_blocks(&*file, &path)
+        })
+    })
 }
 
 fn lock_database(

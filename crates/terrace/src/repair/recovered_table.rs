@@ -76,6 +76,8 @@ pub(super) struct RecoveredTable {
     pub(super) source: FileName,
     /// Whether the table is `source` itself, unchanged.
     pub(super) is_original: bool,
+    /// Whether a block needs the marker that makes stock LevelDB refuse the database.
+    pub(super) needs_marker: bool,
 }
 
 impl RecoveredTable {
@@ -84,6 +86,7 @@ impl RecoveredTable {
         stats: &EntryStats,
         source: FileName,
         is_original: bool,
+        needs_marker: bool,
     ) -> RecoveredTable {
         RecoveredTable {
             file,
@@ -91,6 +94,7 @@ impl RecoveredTable {
             max_sequence: stats.max_sequence,
             source,
             is_original,
+            needs_marker,
         }
     }
 }

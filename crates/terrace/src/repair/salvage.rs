@@ -8,6 +8,8 @@
 //!
 //! Entries keep their sequence numbers, so the order of versions does not change.
 
+use std::path::Path;
+
 use terrace_env::{AccessMode, RandomAccessFile};
 use terrace_format::batch::BatchOp;
 use terrace_format::filename::FileName;
@@ -21,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
 use crate::memtable::Memtable;
 use crate::sync::Arc;
+use crate::table::{block_codec, read_footer};
 use crate::verify::{
     CorruptionKind, LogScanEvent, LogSequenceCheck, Problem, TableScan, TableScanEvent, scan_log,
 };
@@ -37,8 +40,8 @@ pub(super) struct TableInspection {
     pub(super) index_unreadable: bool,
     /// Whether keys are not in the order of the comparator.
     pub(super) keys_out_of_order: bool,
-    /// Whether stock LevelDB can read every block.
-    pub(super) leveldb_compatible: bool,
+    /// Whether a block needs the marker that makes stock LevelDB refuse the database.
+    pub(super) needs_marker: bool,
 }
 
 /// Reads all of `table`, which ends after `recorded_size` bytes, if the manifest is known.
@@ -75,7 +78,7 @@ fn inspect_prefix(
         lost_blocks: 0,
         index_unreadable: false,
         keys_out_of_order: false,
-        leveldb_compatible: true,
+        needs_marker: index_needs_marker(file, &output.path(table), size),
     };
     let filter =
         output.options.filter_policy.clone().map(|policy| Arc::new(InternalFilterPolicy(policy)) as _);
@@ -83,8 +86,8 @@ fn inspect_prefix(
     scan.run(&mut |event| {
         match event {
             TableScanEvent::Entry { key, .. } => inspection.stats.add(key),
-            TableScanEvent::Block { leveldb_compatible: block_compatible, .. } => {
-                inspection.leveldb_compatible &= block_compatible
+            TableScanEvent::Block { codec, .. } => {
+                inspection.needs_marker |= codec.is_some_and(|codec| codec.needs_marker)
             }
             TableScanEvent::Corruption { kind, corruption } => {
                 inspection.lost_blocks += u64::from(kind == CorruptionKind::BlockUnreadable);
@@ -96,6 +99,15 @@ fn inspect_prefix(
         Ok(())
     })?;
     Ok(inspection)
+}
+
+/// Returns whether the index or the metaindex needs the marker. Damaged ones do not: their table is
+/// replaced.
+fn index_needs_marker(file: &dyn RandomAccessFile, path: &Path, size: u64) -> bool {
+    read_footer(file, path, size).is_ok_and(|footer| {
+        let codecs = [footer.index, footer.metaindex].map(|handle| block_codec(file, path, handle));
+        codecs.into_iter().any(|codec| codec.is_ok_and(|codec| codec.needs_marker))
+    })
 }
 
 /// Tables written by a salvage.

@@ -130,8 +130,9 @@ impl UnfinishedTable {
         if self.stats.entries == 0 {
             return Ok(None);
         }
-        let size = written.map_or(0, |table| table.file.size);
+        let size = written.as_ref().map_or(0, |table| table.file.size);
+        let needs_marker = written.is_some_and(|table| table.needs_marker);
         let file = self.stats.to_new_file(self.number, size)?;
-        Ok(Some(RecoveredTable::new(file, &self.stats, self.source, false)))
+        Ok(Some(RecoveredTable::new(file, &self.stats, self.source, false, needs_marker)))
     }
 }

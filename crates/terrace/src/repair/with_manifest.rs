@@ -50,10 +50,8 @@ impl RepairJob<'_> {
         recovered: &ManifestRecovery,
         named_by_current: bool,
     ) -> Result<RepairAction> {
-        let set = &recovered.version_set;
         self.output.next_file_number = self.output.next_file_number.max(recovered.next_file_number);
-        self.new_manifest.is_incompatible =
-            set.is_incompatible || !self.output.options.compression.leveldb_compatible;
+        self.new_manifest.can_have_marker |= recovered.is_marked;
         if let Some(error) = &recovered.torn_tail {
             // The torn edit never took effect. The new manifest lacks it.
             self.report
@@ -67,6 +65,12 @@ impl RepairJob<'_> {
             self.group_conflicting_tables(level, tables.clone()).iter().any(|group| group.len() > 1)
         });
         changes |= self.recover_logs(recovered, &mut levels, changes)?;
+        if recovered.is_marked && !levels.iter().flatten().any(|table| table.needs_marker) {
+            self.report_action(
+                "the comparator name is LevelDB's again: no table has a block that LevelDB lacks".to_owned(),
+            );
+            changes = true;
+        }
         if !changes {
             self.report.tables_kept = levels.iter().map(|tables| tables.len() as u64).sum();
             return Ok(if named_by_current {
@@ -196,7 +200,7 @@ impl RepairJob<'_> {
             self.report_problem(name, format!("has {actual:?}, the manifest says {file:?}"));
             self.report_action(format!("{name}: size and key range in the manifest are corrected"));
         }
-        tables.push(RecoveredTable::new(actual, &inspection.stats, name, true));
+        tables.push(RecoveredTable::new(actual, &inspection.stats, name, true, inspection.needs_marker));
         Ok(!matches)
     }
 }

@@ -18,8 +18,8 @@ impl RepairJob<'_> {
     /// Repairs from all tables and logs that are not known to be obsolete.
     pub(super) fn repair_without_manifest(&mut self, facts: &ManifestFacts) -> Result<RepairAction> {
         self.output.next_file_number = self.output.next_file_number.max(facts.next_file_number);
-        self.new_manifest.is_incompatible =
-            facts.is_incompatible || !self.output.options.compression.leveldb_compatible;
+        // Without a name, the tables alone decide.
+        self.new_manifest.can_have_marker |= facts.is_incompatible || !facts.comparator_known;
         self.new_manifest.last_sequence = facts.last_sequence;
         let missing = facts.missing_tables(&self.files);
         let table_files: Vec<FileName> = self.files.iter().copied().filter(FileName::is_table).collect();
@@ -67,13 +67,18 @@ impl RepairJob<'_> {
                 "the keys of {name} are not in the order of {order}: was the database created with another comparator?"
             )));
         }
-        self.new_manifest.is_incompatible |= !inspection.leveldb_compatible;
         // Readers look for `.ldb` before `.sst`, so a table with the older suffix may be shadowed
         // by one with the same number.
         let shadowed = find_table_file(number, &self.files) != Some(name);
         if inspection.problems.is_empty() && inspection.stats.entries > 0 && !shadowed {
             let file = inspection.stats.to_new_file(number, inspection.size)?;
-            return Ok(vec![RecoveredTable::new(file, &inspection.stats, name, true)]);
+            return Ok(vec![RecoveredTable::new(
+                file,
+                &inspection.stats,
+                name,
+                true,
+                inspection.needs_marker,
+            )]);
         }
         self.replace_damaged_table(name, inspection)
     }

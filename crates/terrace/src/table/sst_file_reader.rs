@@ -185,7 +185,7 @@ mod tests {
     /// Returns a recorder with a table of 20,000 entries.
     fn recorded_table(mapped: bool) -> (Arc<PrefetchRecorder>, SstFileReader) {
         let block_cache = Some(BlockCache::new(1 << 20));
-        let compression = &terrace_format::compress::NO_COMPRESSION;
+        let compression = Some(&terrace_format::compress::NO_COMPRESSION);
         let options = Options { block_cache, compression, ..Options::default() };
         let mut table = TableBuilder::new(TableOptions::from(&options), Vec::new());
         for n in 0..20_000u32 {

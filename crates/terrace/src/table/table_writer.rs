@@ -18,6 +18,8 @@ use crate::file_io::{FileWriter, file_error};
 pub(crate) struct FinishedTable {
     pub(crate) file: NewFile,
     pub(crate) stats: TableStats,
+    /// True if the codec of a block needs a marker in the database (`Codec::needs_marker`).
+    pub(crate) needs_marker: bool,
 }
 
 /// Writer of one table. A drop without [`TableWriter::finish`] leaves a file that no version names;
@@ -116,6 +118,7 @@ impl TableWriter {
         self.builder.finish().map_err(|error| file_error(&self.path, error))?;
         let size = self.builder.file_size();
         let largest = self.builder.last_key().unwrap_or_default().to_vec();
+        let needs_marker = self.builder.needs_marker();
         let mut file = self.builder.into_inner().0;
         if !mutant!(TableNotSyncedBeforeInstall) {
             file.sync()?;
@@ -127,7 +130,8 @@ impl TableWriter {
         let smallest = decode(smallest)?;
         let largest = decode(&largest)?;
         let file = NewFile { number: self.number, size, smallest, largest };
-        Ok(FinishedTable { file, stats: TableStats { properties, newest_tombstone: self.newest_tombstone } })
+        let stats = TableStats { properties, newest_tombstone: self.newest_tombstone };
+        Ok(FinishedTable { file, stats, needs_marker })
     }
 
     /// Removes the file.

@@ -14,7 +14,7 @@ use std::path::Path;
 use terrace_env::RandomAccessFile;
 use terrace_format::block::{Block, BlockIter};
 use terrace_format::comparator::{Comparator, bytewise};
-use terrace_format::compress::CODECS;
+use terrace_format::compress::Codec;
 use terrace_format::filter::FilterPolicy;
 use terrace_format::filter_block::FilterBlockReader;
 use terrace_format::key::{self, InternalComparator};
@@ -23,14 +23,14 @@ use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, FOOTER_SIZE};
 use crate::error::{Corruption, Error, Result};
 use crate::internal_iterator::InternalIterator;
 use crate::sync::Arc;
-use crate::table::{read_block, read_block_bytes, read_exact_at, read_footer};
+use crate::table::{block_codec, read_block, read_block_bytes, read_footer};
 
 /// Event of a scan.
 pub(crate) enum TableScanEvent<'a> {
     /// A well-formed entry of a block whose checksum is correct.
     Entry { key: &'a [u8], value: &'a [u8] },
-    /// The end of a data block: its size, and whether stock LevelDB can read it.
-    Block { bytes: u64, leveldb_compatible: bool },
+    /// The end of a data block: its size, and its codec if the block type is known.
+    Block { bytes: u64, codec: Option<&'static Codec> },
     /// Damage.
     Corruption { kind: CorruptionKind, corruption: Corruption },
 }
@@ -201,10 +201,8 @@ impl DataBlockScan<'_> {
         self.prev_separator.clear();
         self.prev_separator.extend_from_slice(separator);
         self.separator_is_last_key = self.last_key == separator;
-        let mut codec = [0];
-        read_exact_at(file, path, handle.offset + handle.size, &mut codec)?;
-        let leveldb_compatible = CODECS.iter().all(|known| known.id != codec[0] || known.leveldb_compatible);
-        visit(TableScanEvent::Block { bytes: handle.size + BLOCK_TRAILER_SIZE as u64, leveldb_compatible })
+        let codec = separate_corruption(block_codec(file, path, handle))?.ok();
+        visit(TableScanEvent::Block { bytes: handle.size + BLOCK_TRAILER_SIZE as u64, codec })
     }
 
     fn scan_entries(

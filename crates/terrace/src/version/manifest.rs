@@ -47,6 +47,8 @@ pub(crate) struct Manifest {
     number: u64,
     /// Method of the logs of this run.
     log_method: LogWriteMethod,
+    /// True if the comparator name of the MANIFEST has the marker that makes LevelDB refuse it.
+    is_marked: bool,
     /// Open file. It is None before the first edit and after a failed edit; then the next edit
     /// starts a new MANIFEST.
     current: Option<OpenManifest>,
@@ -75,6 +77,7 @@ impl Manifest {
             size_limit,
             number: 0,
             log_method: LogWriteMethod::Appended,
+            is_marked: false,
             current: None,
         }
     }
@@ -138,12 +141,14 @@ impl Manifest {
         self.number
     }
 
-    /// Returns true if the next edit starts a new MANIFEST.
-    pub(crate) fn needs_rotation(&self) -> bool {
-        self.current.as_ref().is_none_or(|open| {
-            open.record_writer.end_offset()
-                >= self.size_limit.max(SNAPSHOT_GROWTH_FACTOR * open.snapshot_size)
-        })
+    /// Returns true if the next edit starts a new MANIFEST, for a database that needs the marker or
+    /// does not.
+    pub(crate) fn needs_rotation(&self, needs_marker: bool) -> bool {
+        self.is_marked != needs_marker
+            || self.current.as_ref().is_none_or(|open| {
+                open.record_writer.end_offset()
+                    >= self.size_limit.max(SNAPSHOT_GROWTH_FACTOR * open.snapshot_size)
+            })
     }
 
     /// Returns true if all edits of this process are known to be durable.
@@ -231,9 +236,16 @@ impl Manifest {
         Ok(open)
     }
 
-    /// Sets the number of the old MANIFEST, which the next rotation removes.
-    pub(crate) fn replaces(&mut self, number: u64) {
+    /// Sets the number of the old MANIFEST, which the next rotation removes, and whether it has the
+    /// marker.
+    pub(crate) fn replaces(&mut self, number: u64, is_marked: bool) {
         self.number = number;
+        self.is_marked = is_marked;
+    }
+
+    /// States that the snapshot of the last [`Manifest::rotate`] has the marker, or has none.
+    pub(crate) fn set_marked(&mut self, is_marked: bool) {
+        self.is_marked = is_marked;
     }
 }
 

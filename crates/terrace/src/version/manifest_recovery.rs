@@ -32,7 +32,7 @@ pub(crate) struct ManifestRecovery {
     /// because the length of the closed log tells more. Without a mark it is `Appended`.
     pub(crate) log_method: LogWriteMethod,
     /// True if the MANIFEST marks the database as unreadable for stock LevelDB.
-    pub(crate) is_incompatible: bool,
+    pub(crate) is_marked: bool,
     /// Damage at the end of the MANIFEST: a torn version edit after a power cut, or bit rot. If all
     /// files of the edits before it exist, the damaged edit was never applied.
     pub(crate) torn_tail: Option<Error>,
@@ -77,7 +77,7 @@ impl ManifestRecovery {
             is_written_by_terrace: true,
             closed_log: None,
             log_method: LogWriteMethod::Appended,
-            is_incompatible: false,
+            is_marked: false,
             torn_tail: None,
         }
     }
@@ -124,6 +124,7 @@ impl ManifestReader {
         let mut builder = VersionBuilder::default();
         let mut numbers = ManifestNumbers::default();
         let mut is_ours = false;
+        let mut is_marked = false;
         let mut mark = None;
         let mut torn_tail = None;
         while let Some(item) = records.next().map_err(|error| file_error(&self.path, error))? {
@@ -139,7 +140,7 @@ impl ManifestReader {
             };
             let edit = VersionEdit::decode(data)
                 .map_err(|error| Error::from_decode_error(&self.path, &error.offset_by(offset)))?;
-            self.check_comparator(&edit, &mut set)?;
+            is_marked = self.check_comparator(&edit)?.unwrap_or(is_marked);
             mark = ManifestMark::in_edit(&edit);
             is_ours |= matches!(mark, Some(ManifestMark::Written { number, .. }) if number == manifest);
             builder.apply(&edit);
@@ -151,6 +152,7 @@ impl ManifestReader {
         }
         let next_file_number = numbers.check(&self.path)?;
         set.version = Arc::new(builder.build(&set.version, &self.path)?);
+        set.mark_all_tables_if(is_marked);
         let end = records.log_end().offset;
         let length = records.bytes_read();
         let reusable_len = (torn_tail.is_none() && end == length).then_some(length);
@@ -172,18 +174,32 @@ impl ManifestReader {
                 Some(ManifestMark::Closed(_)) => LogWriteMethod::Custom,
                 None => LogWriteMethod::Appended,
             },
-            is_incompatible: set.is_incompatible,
+            is_marked,
             version_set: set,
             torn_tail,
         })
     }
 
-    fn check_comparator(&self, edit: &VersionEdit, set: &mut VersionSet) -> Result<()> {
-        if let Some(stored) = &edit.comparator {
-            set.is_incompatible = has_incompatible_suffix(stored, &self.comparator)?;
-        }
-        Ok(())
+    /// Returns true if the comparator name of `edit` has the marker, or None without a name.
+    fn check_comparator(&self, edit: &VersionEdit) -> Result<Option<bool>> {
+        edit.comparator.as_ref().map(|stored| has_incompatible_suffix(stored, &self.comparator)).transpose()
     }
+}
+
+/// Returns the name of the comparator with which the database in `directory` was created, without
+/// [`INCOMPATIBLE_SUFFIX`]. None if the first edit of the MANIFEST has no name.
+pub(crate) fn read_comparator_name(env: &Env, directory: &Path) -> Result<Option<Vec<u8>>> {
+    let path = directory.join(FileName::Manifest(read_current(env, directory)?).to_string());
+    let mut records = LogReader::new(FileReader(env.fs.open_sequential(&path)?));
+    let first = records.next().map_err(|error| file_error(&path, error))?;
+    let Some(LogItem::Record { data, .. }) = first else { return Ok(None) };
+    let edit = VersionEdit::decode(data).map_err(|error| Error::from_decode_error(&path, &error))?;
+    let name = edit.comparator.map(|mut name| {
+        let len = name.strip_suffix(INCOMPATIBLE_SUFFIX.as_bytes()).map_or(name.len(), <[u8]>::len);
+        name.truncate(len);
+        name
+    });
+    Ok(name)
 }
 
 /// Returns true if `stored`, the comparator name of a MANIFEST, is the name of `comparator` with
@@ -192,8 +208,8 @@ pub(crate) fn has_incompatible_suffix(stored: &[u8], comparator: &InternalCompar
     let name = comparator.user_comparator().name();
     let prefix = stored.strip_suffix(INCOMPATIBLE_SUFFIX.as_bytes());
     if stored != name.as_bytes() && prefix != Some(name.as_bytes()) {
-        let stored = stored.escape_ascii();
-        return Err(Error::InvalidArgument(format!("{stored} does not match existing comparator : {name}")));
+        let stored = stored.escape_ascii().to_string();
+        return Err(Error::ComparatorMismatch { stored, expected: name.to_owned() });
     }
     Ok(stored != name.as_bytes())
 }

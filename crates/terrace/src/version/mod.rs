@@ -15,13 +15,15 @@ mod manifest_recovery;
 mod point_lookup;
 mod seek_compaction;
 mod version_builder;
+mod version_codec;
 mod version_set;
 
 pub(crate) use allowed_seeks::AllowedSeeks;
 pub(crate) use manifest::{CommitError, Manifest, set_current_file};
 pub(crate) use manifest_mark::{ClosedLog, LogWriteMethod};
 pub(crate) use manifest_recovery::{
-    MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER, ManifestRecovery, has_incompatible_suffix, read_current,
+    MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER, ManifestRecovery, has_incompatible_suffix,
+    read_comparator_name, read_current,
 };
 pub(crate) use point_lookup::ReadCompactionHint;
 pub(crate) use version_builder::VersionBuilder;
@@ -157,7 +159,7 @@ impl Version {
 
     /// Stores the known table properties of `tables`, which were just added to `level`.
     pub(crate) fn set_table_stats(&self, level: usize, tables: &[FinishedTable]) {
-        for FinishedTable { file, stats } in tables {
+        for FinishedTable { file, stats, .. } in tables {
             if let Some(added) = self.levels[level].iter().find(|added| added.number == file.number) {
                 added.table_handle.set_stats(*stats);
             }

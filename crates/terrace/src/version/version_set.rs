@@ -1,5 +1,6 @@
 //! Version set: the current version and the counters that the MANIFEST stores with it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use terrace_format::key::{InternalComparator, InternalKey, SequenceNumber};
@@ -27,8 +28,11 @@ pub(crate) struct VersionSet {
     pub(crate) last_sequence: SequenceNumber,
     /// For each level, the key at which its next compaction starts.
     pub(crate) compact_pointers: [Option<InternalKey>; NUM_LEVELS],
-    /// True if the MANIFEST marks the database as unreadable for stock LevelDB.
-    pub(crate) is_incompatible: bool,
+    /// Numbers of the live tables that have, or may have, blocks that need the marker.
+    pub(crate) marked_tables: BTreeSet<u64>,
+    /// True if tables without the marker have blocks that need it. Another program wrote them and
+    /// expects the comparator name, so new tables add no marker.
+    pub(crate) keeps_comparator_name: bool,
 }
 
 impl VersionSet {
@@ -40,24 +44,29 @@ impl VersionSet {
             prev_log_number: 0,
             last_sequence: 0,
             compact_pointers: Default::default(),
-            is_incompatible: false,
+            marked_tables: BTreeSet::new(),
+            keeps_comparator_name: false,
         }
     }
 
-    /// Returns the comparator name that the MANIFEST stores.
-    fn stored_comparator_name(&self) -> Vec<u8> {
+    /// Returns true if the comparator name must have [`INCOMPATIBLE_SUFFIX`].
+    pub(crate) fn needs_marker(&self) -> bool {
+        !self.marked_tables.is_empty()
+    }
+
+    /// Returns the comparator name that a MANIFEST stores.
+    fn stored_comparator_name(&self, is_marked: bool) -> Vec<u8> {
         let name = self.version.comparator.user_comparator().name();
-        if self.is_incompatible {
-            format!("{name}{INCOMPATIBLE_SUFFIX}").into_bytes()
-        } else {
-            name.as_bytes().to_vec()
-        }
+        if is_marked { format!("{name}{INCOMPATIBLE_SUFFIX}").into_bytes() } else { name.as_bytes().to_vec() }
     }
 
-    /// Returns the edit with which a new MANIFEST starts. The edit after it adds the counters.
-    pub(crate) fn snapshot_edit(&self) -> VersionEdit {
-        let mut edit =
-            VersionEdit { comparator: Some(self.stored_comparator_name()), ..VersionEdit::default() };
+    /// Returns the edit with which a new MANIFEST starts, with the marker if `is_marked`. The edit
+    /// after it adds the counters.
+    pub(crate) fn snapshot_edit(&self, is_marked: bool) -> VersionEdit {
+        let mut edit = VersionEdit {
+            comparator: Some(self.stored_comparator_name(is_marked)),
+            ..VersionEdit::default()
+        };
         // The pointer of the last level has a mark, which is not valid in the new MANIFEST.
         for (level, key) in self.compact_pointers.iter().enumerate().take(NUM_LEVELS - 1) {
             edit.compact_pointers.extend(key.clone().map(|key| (level, key)));
@@ -69,6 +78,8 @@ impl VersionSet {
     }
 
     /// Returns the version set after `edit`. Errors name the MANIFEST at `path`.
+    ///
+    /// New tables count as tables without marked blocks; see [`VersionSet::mark_tables`].
     pub(crate) fn apply_edit(&self, edit: &VersionEdit, path: &Path) -> Result<VersionSet> {
         let mut builder = VersionBuilder::default();
         let find = |number| self.version.levels.iter().flatten().find(|file| file.number == number);
@@ -83,7 +94,24 @@ impl VersionSet {
         let mut next = self.clone();
         next.version = Arc::new(builder.build(&self.version, path)?);
         next.apply_numbers(edit);
+        if !next.marked_tables.is_empty() {
+            let live = next.version.levels.iter().flatten().map(|file| file.number).collect();
+            next.marked_tables = &next.marked_tables & &live;
+        }
         Ok(next)
+    }
+
+    /// Marks all tables if `is_marked`, because the MANIFEST does not say which of them need it.
+    pub(super) fn mark_all_tables_if(&mut self, is_marked: bool) {
+        let tables = self.version.levels.iter().flatten().filter(|_| is_marked);
+        self.marked_tables = tables.map(|file| file.number).collect();
+    }
+
+    /// Records that the tables with these numbers have blocks that need the marker.
+    pub(crate) fn mark_tables(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        if !self.keeps_comparator_name {
+            self.marked_tables.extend(numbers);
+        }
     }
 
     /// Takes over the counters of `edit`.

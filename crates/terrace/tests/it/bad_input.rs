@@ -134,7 +134,7 @@ fn another_comparator() {
     }
     let (fs, state) = database();
     let options = on(Arc::clone(&fs) as _).comparator(Arc::new(ReverseComparator));
-    let part = "leveldb.BytewiseComparator does not match existing comparator : test.Backward";
+    let part = "the database has the comparator leveldb.BytewiseComparator, not test.Backward";
     check_open_fails(&options, ErrorKind::InvalidArgument, part);
     assert!(contents(&on(fs)).unwrap() == state);
 }

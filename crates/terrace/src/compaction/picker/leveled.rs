@@ -134,16 +134,41 @@ pub(crate) fn pick_manual(
     if inputs.is_empty() || level + 1 >= NUM_LEVELS {
         return None;
     }
-    // Limits the size of one step. Files of level 0 overlap, so a compaction needs all of them.
+    // Files of level 0 overlap, so a compaction needs all of them.
     if level > 0 {
-        let mut total = 0;
-        let last = inputs.iter().position(|file| {
-            total += file.size;
-            total >= limits.target_file_size
-        });
-        inputs.truncate(last.map_or(inputs.len(), |last| last + 1));
+        limit_step(&mut inputs, limits);
     }
     Some(setup_other_inputs(version, CompactionReason::Manual(id), level, level + 1, inputs, limits))
+}
+
+/// Returns a compaction that rewrites the first adjacent files of `level` that overlap `range` and
+/// have numbers below `number`, on the same level. The level is not 0.
+pub(crate) fn pick_rewrite(
+    version: &Version,
+    id: u64,
+    level: usize,
+    range: KeyRange<'_>,
+    number: u64,
+    limits: &CompactionLimits,
+) -> Option<Compaction> {
+    let files = version.overlapping_inputs(level, range).into_iter();
+    let mut inputs: Vec<_> =
+        files.skip_while(|file| file.number >= number).take_while(|file| file.number < number).collect();
+    if inputs.is_empty() {
+        return None;
+    }
+    limit_step(&mut inputs, limits);
+    Some(setup_other_inputs(version, CompactionReason::Manual(id), level, level, inputs, limits))
+}
+
+/// Removes the files after the first ones with the size of one step.
+fn limit_step(inputs: &mut Vec<Arc<FileMeta>>, limits: &CompactionLimits) {
+    let mut total = 0;
+    let last = inputs.iter().position(|file| {
+        total += file.size;
+        total >= limits.target_file_size
+    });
+    inputs.truncate(last.map_or(inputs.len(), |last| last + 1));
 }
 
 /// Returns the deepest level, at most [`MAX_MEM_COMPACT_LEVEL`], to which a flush may write a table

@@ -73,13 +73,14 @@ impl DbInner {
     /// in their range.
     fn pick_manual_compaction(&self, state: &mut DbState) -> Option<Compaction> {
         while let Some(manual) = state.manual_compactions.front() {
-            let compaction = leveled::pick_manual(
-                &state.version_set.version,
-                manual.id,
-                manual.level,
-                manual.range(),
-                &self.compaction_limits,
-            );
+            let version = &state.version_set.version;
+            let limits = &self.compaction_limits;
+            let compaction = match manual.rewrites_below {
+                None => leveled::pick_manual(version, manual.id, manual.level, manual.range(), limits),
+                Some(number) => {
+                    leveled::pick_rewrite(version, manual.id, manual.level, manual.range(), number, limits)
+                }
+            };
             if compaction.is_some() {
                 return compaction;
             }
@@ -146,6 +147,7 @@ impl DbInner {
         let mut edit = compaction.version_edit();
         edit.new_files.extend(output.tables.iter().map(|table| (level, table.file.clone())));
         let installed = self.log_and_apply(
+            &output.tables,
             |_| edit,
             |state| {
                 state.compaction_rate.record_compaction(bytes_read, time);
@@ -166,7 +168,7 @@ impl DbInner {
         let mut edit = compaction.version_edit();
         edit.new_files.extend(compaction.input_files().map(|file| (level, file.to_new_file())));
         let numbers: Vec<u64> = compaction.input_files().map(|file| file.number).collect();
-        self.log_and_apply(|_| edit, |_| ()).map_err(CommitError::into_error)?;
+        self.log_and_apply(&[], |_| edit, |_| ()).map_err(CommitError::into_error)?;
         self.logger.log(format_args!("Moved {compaction} into={level} tables={numbers:?}"));
         Ok(())
     }

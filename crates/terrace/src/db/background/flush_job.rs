@@ -181,6 +181,7 @@ impl DbInner {
         let mut entries = 0;
         let level = Cell::new(0);
         let installed = self.log_and_apply(
+            output.table.as_slice(),
             |version_set| {
                 entries = immutable.last_sequence.saturating_sub(version_set.last_sequence);
                 let mut edit =

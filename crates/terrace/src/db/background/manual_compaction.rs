@@ -3,16 +3,45 @@
 use terrace_format::version_edit::NUM_LEVELS;
 
 use crate::compaction::{Compaction, CompactionReason};
+use crate::db::Db;
 use crate::db::inner::{DbInner, DbState, FlushTarget, ManualCompaction};
 use crate::error::Result;
 use crate::sync::{Arc, Ordering};
 use crate::version::{KeyRange, Version, total_size};
 
+/// Conversion of a database to other options.
+impl Db {
+    /// Writes every table again that exists at the call, with the current options.
+    ///
+    /// After [`Options::compression`] was changed, this converts the database. Compacts all keys
+    /// like [`Db::compact_range`], and then rewrites the other tables of the deepest level. Needs
+    /// free space for one compaction. Reads and writes continue meanwhile. After an error or a
+    /// crash, some tables are converted, and another call converts the rest.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the flush or of a compaction. No stored data is lost.
+    ///
+    /// ```
+    /// # use terrace::{Db, Env, Options, compress};
+    /// # let options = Options::default().create_if_missing(true).env(Env::in_memory());
+    /// # Db::open("cities", &options)?.close()?;
+    /// # if cfg!(feature = "zstd") {
+    /// let db = Db::open("cities", &options.compression(&compress::ZSTD))?;
+    /// db.rewrite_tables()?;
+    /// # }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn rewrite_tables(&self) -> Result<()> {
+        self.writer()?.rewrite_tables()
+    }
+}
+
 impl DbInner {
     pub(in crate::db) fn compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
         let range = KeyRange { begin, end };
         let deepest = self.flush_for_compaction(range)?;
-        (0..deepest).try_for_each(|level| self.compact_level(level, range, &mut |_| ()))
+        (0..deepest).try_for_each(|level| self.compact_level(level, range, None, &mut |_| ()))
     }
 
     /// Compacts as [`DbInner::compact_range`] does. Calls `progress` with the completed bytes and
@@ -31,7 +60,7 @@ impl DbInner {
         // Ordering: a late view of the counter only delays a report.
         self.compaction_progress.watchers.fetch_add(1, Ordering::Relaxed);
         let result = (0..deepest).try_for_each(|level| {
-            self.compact_level(level, range, &mut |bytes| {
+            self.compact_level(level, range, None, &mut |bytes| {
                 // Automatic compactions count too, and one that has ended may not yet.
                 done = bytes.saturating_sub(read_before).clamp(done, total.max(done));
                 progress(done, total);
@@ -55,10 +84,35 @@ impl DbInner {
         Ok((1..NUM_LEVELS).rev().find(|&level| version.overlaps_level(level, range)).unwrap_or(1))
     }
 
+    /// Writes every table again that exists at the call.
+    pub(in crate::db) fn rewrite_tables(&self) -> Result<()> {
+        let first_new_number = self.next_file_number.load(Ordering::Relaxed);
+        let everything = KeyRange { begin: None, end: None };
+        // Leaves the old tables of the deepest level that overlap no other table.
+        self.compact_range(None, None)?;
+        while let Some(level) = self.first_level_with_tables_below(first_new_number) {
+            // A flush of an older memtable may have added a table to level 0.
+            let rewrites_below = (level > 0).then_some(first_new_number);
+            self.compact_level(level, everything, rewrites_below, &mut |_| ())?;
+        }
+        Ok(())
+    }
+
+    fn first_level_with_tables_below(&self, number: u64) -> Option<usize> {
+        let levels = &self.read_state.current().version.levels;
+        levels.iter().position(|files| files.iter().any(|file| file.number < number))
+    }
+
     /// Compacts the keys of `level` in `range`. Calls `report` with the bytes of all compactions
     /// since the open of the database.
-    fn compact_level(&self, level: usize, range: KeyRange<'_>, report: &mut dyn FnMut(u64)) -> Result<()> {
-        let id = self.add_manual_compaction(level, range);
+    fn compact_level(
+        &self,
+        level: usize,
+        range: KeyRange<'_>,
+        rewrites_below: Option<u64>,
+        report: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let id = self.add_manual_compaction(level, range, rewrites_below);
         let done = self.wait_until_with_progress(
             |state| state.manual_compactions.iter().all(|manual| manual.id != id),
             |state| bytes_read(state) + self.bytes_of_running_compaction(state),
@@ -86,13 +140,13 @@ impl DbInner {
     }
 
     /// Queues a manual compaction and returns its identifier.
-    fn add_manual_compaction(&self, level: usize, range: KeyRange<'_>) -> u64 {
+    fn add_manual_compaction(&self, level: usize, range: KeyRange<'_>, rewrites_below: Option<u64>) -> u64 {
         let begin = range.begin.map(<[u8]>::to_vec);
         let end = range.end.map(<[u8]>::to_vec);
         let mut state = self.state.lock();
         state.last_manual_compaction_id += 1;
         let id = state.last_manual_compaction_id;
-        state.manual_compactions.push_back(ManualCompaction { id, level, begin, end });
+        state.manual_compactions.push_back(ManualCompaction { id, level, begin, end, rewrites_below });
         id
     }
 }

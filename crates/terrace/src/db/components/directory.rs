@@ -7,7 +7,7 @@ use terrace_format::filename::FileName;
 
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::version::{MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER};
+use crate::version::{MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER, read_comparator_name};
 
 /// Lists the files in `directory` that belong to the database. The file numbers are those that a
 /// database can have reached whose MANIFEST states `next_file`. All other files are ignored and
@@ -47,6 +47,28 @@ pub(crate) fn lock_directory_shared(
         Err(Error::Io(error)) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Returns the name of the comparator with which the database in directory `path` was created. None
+/// if its MANIFEST does not begin with a name.
+///
+/// Reads CURRENT and the start of the MANIFEST, without a lock.
+///
+/// # Errors
+///
+/// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) without a database, and the errors of the
+/// two files.
+///
+/// ```
+/// # use terrace::{Db, Env, Options};
+/// let options = Options::default().create_if_missing(true).env(Env::in_memory());
+/// Db::open("cities", &options)?.close()?;
+/// let name = terrace::comparator_name("cities", &options)?;
+/// assert_eq!(name.as_deref(), Some(b"leveldb.BytewiseComparator".as_slice()));
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub fn comparator_name(path: impl AsRef<Path>, options: &Options) -> Result<Option<Vec<u8>>> {
+    read_comparator_name(&options.env, path.as_ref())
 }
 
 /// Removes the database in directory `path`, and the directory if it contains no other files.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use terrace_env::{Env, Priority};
 use terrace_format::key::MAX_SEQUENCE_NUMBER;
 use terrace_format::table::TableOptions;
-use terrace_format::version_edit::NewFile;
 
 use super::task_group::TaskGroup;
 use crate::compaction::{self, flush};
@@ -79,12 +78,11 @@ impl RecoveryFlusher {
 
     /// Waits for all flushes. Returns the tables from oldest to newest. Their contents are durable,
     /// but not yet their names.
-    pub(crate) fn finish(&self) -> Result<Vec<NewFile>> {
+    pub(crate) fn finish(&self) -> Result<Vec<FinishedTable>> {
         self.wait_for_flushes()?;
-        let results = self.context.results.lock();
-        let mut files: Vec<NewFile> = results.tables.iter().map(|table| table.file.clone()).collect();
-        files.sort_unstable_by_key(|file| file.number);
-        Ok(files)
+        let mut tables = self.context.results.lock().tables.clone();
+        tables.sort_unstable_by_key(|table| table.file.number);
+        Ok(tables)
     }
 
     /// Keeps the tables, because the version edit with them was or may have been written.

@@ -12,11 +12,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use terrace_env::{Env, FileLock, LockMode};
+use terrace_format::compress::SNAPPY;
 use terrace_format::filename::FileName;
 use terrace_format::key::InternalComparator;
 use terrace_format::log::{LogItem, LogReader, RecordWriter};
 use terrace_format::table::TableOptions;
-use terrace_format::version_edit::{NewFile, VersionEdit};
+use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
 use super::log_replay::{LogReplay, ReplayOutcome};
@@ -34,6 +35,7 @@ use crate::info_log::{FileLogger, Logger, NoLogger};
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::table::FinishedTable;
 use crate::version::{CommitError, LogWriteMethod, Manifest, ManifestRecovery};
 
 /// Log file that the WAL writer continues, with the state of its record writer.
@@ -75,7 +77,16 @@ impl DbInner {
             logger.log(format_args!("Creating DB {} since it was missing.", directory.display()));
             ManifestRecovery::for_new_database(&comparator)
         };
-        DbOpener { directory, options: &options, comparator, logger, recovered }.into_writable(lock)
+        let mut opener = DbOpener { directory, options: &options, comparator, logger, recovered };
+        let stored = opener.recovered.version_set.version.codec(env, directory)?;
+        opener.recovered.version_set.keeps_comparator_name =
+            !opener.recovered.is_marked && stored.is_some_and(|codec| codec.needs_marker);
+        // With another codec, the first table would be unreadable for the program that uses the
+        // database.
+        let compression = options.compression.or(stored).unwrap_or(&SNAPPY);
+        let options = Options { compression: Some(compression), ..options.clone() };
+        options.check_codec()?;
+        DbOpener { options: &options, ..opener }.into_writable(lock)
     }
 
     pub(in crate::db) fn open_read_only(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
@@ -203,7 +214,7 @@ pub(super) struct DbOpener<'a> {
 }
 
 impl DbOpener<'_> {
-    fn into_writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<DbInner>> {
+    fn into_writable(self, lock: Box<dyn FileLock>) -> Result<Arc<DbInner>> {
         let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
         let next_file = self.first_unused_file_number(&files);
         let logs = self.find_logs_to_replay(&files)?;
@@ -215,21 +226,22 @@ impl DbOpener<'_> {
         let reused_log = self.reuse_last_log(&logs, &replayed, &flusher)?;
         let has_new_log = reused_log.is_none();
         let manifest = self.open_manifest(!has_new_log && logs == [self.recovered.version_set.log_number]);
-        let (writer, new_files) = self.open_wal_writer(reused_log, &mut replayed, &next_file, &flusher)?;
+        let (writer, new_tables) = self.open_wal_writer(reused_log, &mut replayed, &next_file, &flusher)?;
         let log_method = LogWriteMethod::of(&*writer.wal.file);
         let manifest = manifest.map(|manifest| manifest.with_log_method(log_method));
         // A close mark holds for both kinds of logs.
         let has_other_mark = self.recovered.closed_log.is_none() && self.recovered.log_method != log_method;
         let log_changed = writer.wal.number != self.recovered.version_set.log_number;
-        let edit = recovery_edit(&writer, new_files, &replayed);
+        let edit = recovery_edit(&writer, &new_tables, &replayed);
         let has_changes = !edit.new_files.is_empty() || log_changed || has_other_mark;
         let memtable = Arc::clone(&writer.memtable);
         let inner = self.into_inner(memtable, Vec::new(), next_file, manifest?, Some(writer), Some(lock));
         let mut log_copies = Vec::new();
         let archived = inner.archive_skipped_logs(&replayed.skipped_logs, &mut log_copies);
-        let needs_edit = has_changes || inner.manifest.lock().needs_rotation();
+        let needs_marker = inner.state.lock().version_set.needs_marker();
+        let needs_edit = has_changes || inner.manifest.lock().needs_rotation(needs_marker);
         let installed = archived.map_err(CommitError::NotApplied).and_then(|()| match needs_edit {
-            true => inner.log_and_apply(|_| edit, |_| ()),
+            true => inner.log_and_apply(&new_tables, |_| edit, |_| ()),
             false => Ok(()),
         });
         if !matches!(installed, Err(CommitError::NotApplied(_))) {
@@ -332,22 +344,15 @@ impl DbOpener<'_> {
 
     /// Returns the MANIFEST of the last run if that run closed the database, otherwise a new one.
     /// As for a log, only a clean close proves that its content is durable.
-    fn open_manifest(&mut self, was_closed: bool) -> Result<Manifest> {
-        self.recovered.version_set.is_incompatible |= !self.options.compression.leveldb_compatible;
+    fn open_manifest(&self, was_closed: bool) -> Result<Manifest> {
         let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.base_file_size());
-        manifest.replaces(self.recovered.manifest_number);
+        manifest.replaces(self.recovered.manifest_number, self.recovered.is_marked);
         let small_len = self.recovered.reusable_len.filter(|&len| len < self.options.base_file_size());
-        if let Some(len) = small_len.filter(|_| was_closed && !self.needs_incompatible_marker()) {
+        if let Some(len) = small_len.filter(|_| was_closed) {
             // Without support of the file system, the first edit starts a new MANIFEST.
             none_if_unsupported(manifest.reuse(self.recovered.manifest_number, len))?;
         }
         Ok(manifest)
-    }
-
-    /// Returns true if the MANIFEST does not have the marker yet that makes LevelDB refuse the
-    /// database.
-    fn needs_incompatible_marker(&self) -> bool {
-        self.recovered.version_set.is_incompatible && !self.recovered.is_incompatible
     }
 
     /// Opens the last log for reuse if that is possible. Changes it only after `flusher` has
@@ -375,7 +380,7 @@ impl DbOpener<'_> {
         replayed: &mut ReplayOutcome,
         next_file: &AtomicU64,
         flusher: &RecoveryFlusher,
-    ) -> Result<(WalWriter, Vec<NewFile>)> {
+    ) -> Result<(WalWriter, Vec<FinishedTable>)> {
         let last_sequence = match mutant!(SequenceNotRecoveredFromWal) {
             true => self.recovered.version_set.last_sequence,
             false => replayed.last_sequence,
@@ -384,7 +389,7 @@ impl DbOpener<'_> {
             let empty = Memtable::new(self.comparator.clone());
             flusher.spawn_flush(std::mem::replace(&mut replayed.memtable, empty), next_file);
         }
-        let new_files = flusher.finish()?;
+        let new_tables = flusher.finish()?;
         let reused_len = reused_log.as_ref().map(|(_, record_writer)| record_writer.end_offset());
         let (wal, record_writer) = match reused_log {
             Some(reused_log) => reused_log,
@@ -407,7 +412,7 @@ impl DbOpener<'_> {
             fragment_buffer: Vec::new(),
             watches: WatchList::default(),
         };
-        Ok((writer, new_files))
+        Ok((writer, new_tables))
     }
 
     fn create_wal(&self, next_file: &AtomicU64) -> Result<WalFile> {
@@ -424,9 +429,9 @@ impl DbOpener<'_> {
 }
 
 /// Creates the version edit with the recovered tables and the current log.
-fn recovery_edit(writer: &WalWriter, new_files: Vec<NewFile>, replayed: &ReplayOutcome) -> VersionEdit {
+fn recovery_edit(writer: &WalWriter, tables: &[FinishedTable], replayed: &ReplayOutcome) -> VersionEdit {
     let mut edit = VersionEdit::default();
-    edit.new_files.extend(new_files.into_iter().map(|file| (0, file)));
+    edit.new_files.extend(tables.iter().map(|table| (0, table.file.clone())));
     edit.log_number = Some(writer.wal.number);
     // Last sequence number in the tables. The records of a reused log follow it.
     edit.last_sequence = Some(match writer.reused_len {

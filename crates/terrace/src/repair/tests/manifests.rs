@@ -169,7 +169,7 @@ fn merge_keeps_versions_of_one_key_in_one_table() {
     let second =
         CraftedTable::new().put("b", 8, &long).put("b", 6, &long).put("b", 4, &long).put("c", 2, "CC");
     let mut test_db = TestDb::from_crafted(&CraftedDb::new().table(0, 10, &first).table(0, 11, &second));
-    test_db.options.compression = &crate::compress::NO_COMPRESSION;
+    test_db.options.compression = Some(&crate::compress::NO_COMPRESSION);
     test_db.remove("MANIFEST");
     test_db.repair();
     let db = Db::open_read_only(DIR, &test_db.options).unwrap();
@@ -348,7 +348,7 @@ fn keys_out_of_order() {
 #[test]
 fn incompatibility_marker_is_restored() {
     let mut test_db = TestDb::on(MemFs::new());
-    test_db.options.compression = crate::compress::codec_by_name("zstd").unwrap();
+    test_db.options.compression = crate::compress::codec_by_name("zstd");
     let db = Db::open(DIR, &test_db.options).unwrap();
     for n in 0..20 {
         db.put(format!("k{n:02}").as_bytes(), [b'v'; 200]).unwrap();
@@ -356,7 +356,7 @@ fn incompatibility_marker_is_restored() {
     db.flush().unwrap();
     db.close().unwrap();
     test_db.remove("MANIFEST");
-    test_db.options.compression = crate::compress::codec_by_name("snappy").unwrap();
+    test_db.options.compression = crate::compress::codec_by_name("snappy");
     test_db.repair();
     let manifest = test_db.read(&test_db.only("MANIFEST"));
     let marked_name = b"leveldb.BytewiseComparator+terrace.1";
