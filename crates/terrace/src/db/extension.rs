@@ -15,10 +15,10 @@ use crate::sync::Arc;
 
 impl DbInner {
     /// Returns the state of a higher layer, which `create` creates at the first call.
-    pub(super) fn extension<T: Any + Send + Sync>(&self, create: impl FnOnce() -> T) -> Arc<T> {
-        let extension = Arc::clone(self.extension.get_or_init(|| Arc::new(create())));
+    pub(super) fn extension<T: Any + Send + Sync>(&self, create: impl FnOnce() -> T) -> &T {
+        let extension = self.extension.get_or_init(|| Box::new(create()));
         // Only one module uses the slot, so the type is always the same.
-        extension.downcast().expect("the slot has one type")
+        extension.downcast_ref().expect("the slot has one type")
     }
 }
 
@@ -34,12 +34,12 @@ impl Db {
 
     /// Returns the state of a higher layer, which `create` creates at the first call. One database
     /// has one such state.
-    pub(crate) fn extension<T: Any + Send + Sync>(&self, create: impl FnOnce() -> T) -> Arc<T> {
+    pub(crate) fn extension<T: Any + Send + Sync>(&self, create: impl FnOnce() -> T) -> &T {
         self.handle().inner.extension(create)
     }
 
-    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.handle().inner.options.env.clock)
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.handle().inner.options.env.clock
     }
 
     pub(crate) fn comparator(&self) -> &Arc<dyn Comparator> {

@@ -45,9 +45,9 @@
 //! - `WriteController::delayed_until`, `MemtableSizer::last_flush`: under none.
 //! - `SubcompactionQueue::state`, `TaskQueue::state`, `RecoveryFlushContext::results`,
 //!   `SortedChunkPool::free`: under none. `results` is held while unused tables are removed.
-//! - `LockManager::shards`: under none. `WaitForGraph::edges`: under a shard. The ranges of a
-//!   `ReadSet`, which `ReadRange` and `RangeRecorder` name: before all other locks. A commit holds
-//!   them while it takes `commit`.
+//! - `TransactionTurn::holder`: under none. `LockManager::shards`: under none.
+//! `WaitForGraph::edges`: under a shard. The ranges of a `ReadSet`, which `ReadRange` and
+//! `RangeRecorder` name: before all other locks. A commit holds them while it takes `commit`.
 //! - `adoption`: before all other locks. A forked child holds it while it opens the database again,
 //!   which takes the locks of the new database.
 //! - A thread that forks holds `adoption`, `commit` and `state` of each open database, and then
@@ -120,7 +120,7 @@ pub(super) struct DbInner {
     pub(super) snapshots: Arc<SnapshotList>,
     pub(super) is_read_only: bool,
     /// State of a higher layer.
-    pub(super) extension: OnceLock<Arc<dyn Any + Send + Sync>>,
+    pub(super) extension: OnceLock<Box<dyn Any + Send + Sync>>,
 
     // Components and atomics with their own synchronisation.
     /// Memtables and version for readers. Replaced under `state`.

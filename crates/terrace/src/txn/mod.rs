@@ -13,8 +13,10 @@ mod key_locks;
 pub(crate) mod lock_manager;
 mod read_set;
 mod transaction;
+mod transaction_context;
 mod transaction_options;
 mod transaction_scan;
+mod transaction_turn;
 mod txn_iter;
 mod wait_for_graph;
 mod write_set;
@@ -23,6 +25,7 @@ use crate::db::Db;
 use crate::error::Result;
 use crate::sync::spin_or_yield;
 use lock_manager::KeyLockMode;
+use transaction_context::TransactionContext;
 
 pub use transaction::{Savepoint, Transaction};
 pub use transaction_options::{Isolation, TransactionOptions};
@@ -31,6 +34,10 @@ pub use txn_iter::{TransactionEntries, TransactionIterator};
 /// Number of conflicts after which [`Db::transact`] locks the keys of the transaction, so that it
 /// makes progress beside others on the same keys.
 const CONFLICTS_UNTIL_LOCKING: u32 = 3;
+
+/// Number of conflicts after which [`Db::transact`] lets no other run of it start. Locks do not
+/// help a transaction that reads large ranges.
+const CONFLICTS_UNTIL_TURN: u32 = 6;
 
 /// Transactions.
 impl Db {
@@ -50,7 +57,8 @@ impl Db {
     }
 
     /// Runs `body` in a transaction and commits it. Runs it again after a conflict, with a new
-    /// snapshot, up to 100 times. After three conflicts, locks make further ones rare.
+    /// snapshot, up to 100 times. After three conflicts, locks make further ones rare. After six,
+    /// no other call of `transact` starts a run until this one ends, at most for the lock timeout.
     ///
     /// `body` may run several times, so it has no other effects than those on the transaction. If
     /// it returns an error or panics, nothing is written.
@@ -88,9 +96,18 @@ impl Db {
         options: &TransactionOptions,
         mut body: impl FnMut(&mut Transaction) -> Result<T>,
     ) -> Result<T> {
+        let context = TransactionContext::of(self);
+        let clock = &**self.clock();
+        let mut turn_guard = None;
         let mut conflicts = 0;
-        let mut turn = 0;
+        let mut spins = 0;
         loop {
+            if turn_guard.is_none() {
+                match conflicts >= CONFLICTS_UNTIL_TURN {
+                    true => turn_guard = context.turn.take(options.lock_timeout, clock),
+                    false => context.turn.wait(options.lock_timeout, clock),
+                }
+            }
             let mut transaction = Transaction::new(self, options);
             if conflicts >= CONFLICTS_UNTIL_LOCKING {
                 // Two transactions that share a lock could not both extend it.
@@ -101,7 +118,7 @@ impl Db {
                 Err(error) if error.is_conflict() && conflicts + 1 < options.attempts => conflicts += 1,
                 outcome => return outcome,
             }
-            spin_or_yield(&mut turn);
+            spin_or_yield(&mut spins);
         }
     }
 }

@@ -6,8 +6,9 @@ use terrace_format::key::SequenceNumber;
 use terrace_sync::mutant;
 
 use super::key_locks::KeyLocks;
-use super::lock_manager::{KeyLockMode, LockManager};
+use super::lock_manager::KeyLockMode;
 use super::read_set::ReadSet;
+use super::transaction_context::TransactionContext;
 use super::transaction_options::{Isolation, TransactionOptions};
 use super::wait_for_graph::TransactionId;
 use super::write_set::{WriteSet, WriteSetLength, key_of};
@@ -422,13 +423,14 @@ impl Transaction {
     }
 
     fn locks_mut(&mut self) -> &mut KeyLocks {
-        self.locks.get_or_insert_with(|| KeyLocks::new(self.db.extension(LockManager::new)))
+        let context = TransactionContext::of(&self.db);
+        self.locks.get_or_insert_with(|| KeyLocks::new(Arc::clone(&context.locks)))
     }
 
     fn lock(&mut self, key: &[u8], mode: KeyLockMode) -> Result<()> {
         self.check_locks()?;
         let timeout = self.options.lock_timeout;
-        let clock = self.db.clock();
+        let clock = Arc::clone(self.db.clock());
         let locked = self.locks_mut().lock(key, mode, timeout, &*clock);
         self.has_lost_locks = locked.is_err();
         locked
