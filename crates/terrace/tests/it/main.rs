@@ -30,6 +30,7 @@
 mod bad_input;
 mod codecs;
 mod delete_range;
+mod descriptors;
 mod files;
 mod hidden_versions;
 mod hostile_directories;
