@@ -48,6 +48,7 @@ mod raw_blocks;
 mod read_compaction;
 mod regressions;
 mod repair;
+mod shared_budget;
 mod space_reclaim;
 mod subcompactions;
 mod threads;
