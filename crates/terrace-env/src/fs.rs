@@ -243,6 +243,13 @@ pub trait WritableFile: Send {
 
     /// Flushes and closes the file. No other call may follow.
     fn close(&mut self) -> Result<()>;
+
+    /// Gives the file descriptor back to the system until the next call that needs it, if the file
+    /// system supports this. A caller that writes rarely has many such files at once.
+    ///
+    /// Appended data that is not durable yet may then be lost without an error of a later
+    /// [`WritableFile::sync`].
+    fn release_descriptor(&mut self) {}
 }
 
 /// Choice between mapped and appended logs. A mapped log takes its records by stores into memory,

@@ -124,6 +124,8 @@ impl Logger for FileLogger {
         if let Some(file) = self.file.lock().get_or_create(&self.env) {
             // The database must not fail because its info log does, for example on a full disk.
             let _ = file.append(text.as_bytes()).and_then(|()| file.flush());
+            // Lines are rare, and a process may have thousands of databases open.
+            file.release_descriptor();
         }
     }
 }

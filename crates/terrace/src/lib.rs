@@ -42,6 +42,7 @@ pub mod loom_models;
 mod memtable;
 mod options;
 mod repair;
+mod shared_budget;
 mod snapshot;
 mod stats;
 mod sync;

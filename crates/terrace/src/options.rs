@@ -13,6 +13,7 @@ use terrace_format::table::TableOptions;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::info_log::Logger;
+use crate::shared_budget::SharedBudget;
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
 
@@ -74,24 +75,27 @@ pub struct Options {
     /// least one eighth. An explicit `block_cache` stays as it is and is not counted, because
     /// several databases may share it. `max_open_files` applies in addition.
     ///
-    /// Default: None. Memtables then take up to 112 MiB and the block cache takes 128 MiB, as with
-    /// a budget of 256 MiB. Only `max_open_files` limits the memory of open tables, about 4 % of
-    /// their size for small values. If the process may use less than 512 MiB, as in a small
-    /// container, the default is half of that limit. The limit is the memory of the machine, or of
-    /// the control group if that is less. It is read once, when the process opens its first
-    /// database; a later change has no effect.
+    /// Default: None. All such databases of the process share half of its memory, and each may
+    /// take memory that the others do not use. Alone, memtables take up to 112 MiB and the block
+    /// cache takes 128 MiB, as with a budget of 256 MiB. Open tables take about 4 % of their size
+    /// for small values. If the process may use less than 512 MiB, as in a small container, a
+    /// database takes at most half of that limit. The limit is the memory of the machine, or of the
+    /// control group if that is less. It is read once, when the process opens its first database; a
+    /// later change has no effect.
     pub memory_budget: Option<usize>,
     /// Size at which a memtable is flushed. 64 KiB to 1 GiB. Beside it, immutable memtables of up
     /// to 64 MiB in total wait for their flush: at least one, at most four, or eight with large
-    /// records. A small [`memory_budget`](Options::memory_budget) allows fewer.
+    /// records. A small [`memory_budget`](Options::memory_budget) allows fewer. If the databases of
+    /// the process exhaust their shared budget, memtables are flushed earlier.
     ///
     /// Default: None, which begins with 4 MiB. The size grows up to 32 MiB while writes come fast
     /// and the database holds more than 64 MiB, within the memory budget.
     pub write_buffer_size: Option<usize>,
     /// Maximum number of open files. 74 to 50,000, default 1,000.
     pub max_open_files: usize,
-    /// Cache of decompressed blocks. Default: None, which creates a cache of 128 MiB, or of the
-    /// size that the [`memory_budget`](Options::memory_budget) allows.
+    /// Cache of decompressed blocks. Default: None, which adds 128 MiB to a cache that the
+    /// databases of the process share. A database with a
+    /// [`memory_budget`](Options::memory_budget) has a cache of the size that it allows.
     pub block_cache: Option<Arc<BlockCache>>,
     /// Size of a block before compression. 1 KiB to 4 MiB, default 4 KiB.
     pub block_size: usize,
@@ -237,13 +241,25 @@ impl Options {
     pub(crate) fn sanitized(&self) -> Options {
         let mut options = self.clone();
         options.max_open_files = options.max_open_files.clamp(74, 50_000);
-        let budget = options.memory_budget.or_else(|| default_memory_budget(options.env.fs.memory_limit()?));
-        options.memory_budget = budget.map(|budget| budget.max(MIN_MEMORY_BUDGET));
+        options.memory_budget = options.memory_budget.map(|budget| budget.max(MIN_MEMORY_BUDGET));
         options.write_buffer_size = options.write_buffer_size.map(|size| size.clamp(64 << 10, 1 << 30));
         options.max_file_size = options.max_file_size.map(|size| size.clamp(1 << 20, 1 << 30));
         options.block_size = options.block_size.clamp(1 << 10, 4 << 20);
         options.block_restart_interval = options.block_restart_interval.max(1);
         options
+    }
+
+    /// Returns the memory budget, or its default on a system with little memory.
+    pub(crate) fn effective_memory_budget(&self) -> Option<usize> {
+        let budget = self.memory_budget.or_else(|| default_memory_budget(self.env.fs.memory_limit()?))?;
+        Some(budget.max(MIN_MEMORY_BUDGET))
+    }
+
+    /// Returns the budget that the database shares with the others of the process, or None if it
+    /// has its own or the memory limit of the process is unknown.
+    pub(crate) fn shared_budget(&self) -> Option<Arc<SharedBudget>> {
+        let limit = self.env.fs.memory_limit().filter(|_| self.memory_budget.is_none())?;
+        Some(SharedBudget::for_memory_limit(limit))
     }
 
     /// Returns an error if this build cannot write blocks with [`Options::compression`].

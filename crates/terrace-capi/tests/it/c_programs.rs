@@ -50,7 +50,8 @@ fn check_with_stock(name: &str, flags: &[&str]) {
     check(name, flags);
     let Some(stock) = stock_library() else { return };
     let directory = tempfile::tempdir().unwrap();
-    let program = compile(name, directory.path(), &[]);
+    let flags: Vec<&str> = flags.iter().copied().filter(|flag| !SANITIZED.contains(flag)).collect();
+    let program = compile(name, directory.path(), &flags);
     let expected = std::fs::read_to_string(crate_dir().join(format!("tests/c/{name}.txt"))).unwrap();
     assert_eq!(program_output(&program, stock.parent().unwrap()), expected, "LevelDB prints something else");
 }
@@ -79,6 +80,26 @@ fn threads() {
 #[test]
 fn small_stack() {
     check_with_stock("small_stack", &[]);
+}
+
+/// Flags that run a program in a thread with a stack of 28 KiB.
+fn on_small_stack() -> Vec<String> {
+    let wrapper = crate_dir().join("tests/c/on_small_stack.c");
+    vec!["-Dmain=program_main".into(), "-DSTACK_SIZE=28672".into(), wrapper.to_str().unwrap().into()]
+}
+
+/// Opening, repairing, destroying and all other functions need no more stack than in LevelDB's
+/// programs with thousands of threads.
+#[test]
+fn every_function_of_leveldb_on_a_small_stack() {
+    let flags = on_small_stack();
+    check_with_stock("leveldb_api", &flags.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_function_of_terrace_on_a_small_stack() {
+    let flags = on_small_stack();
+    check("terrace_api", &flags.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
 /// AddressSanitizer cannot fork beside threads: its allocator leaves its locks as they are.

@@ -1,11 +1,12 @@
 //! Files that are read or written sequentially.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::file_size_limit::FileSizeLimit;
+use super::reopened_file::ReopenedFile;
 use crate::error::{FileError, Result};
 use crate::fs::{SequentialFile, WritableFile};
 use crate::sticky_sync::StickySync;
@@ -93,7 +94,8 @@ pub(super) fn read_fully(file: &File, offset: u64, buf: &mut [u8]) -> io::Result
 /// File that is appended to through a buffer.
 pub(super) struct PosixWritableFile {
     path: PathBuf,
-    file: Option<File>, // None after `close`.
+    file: Option<File>, // None after `close`, and while the descriptor is released.
+    released: Option<ReopenedFile>,
     /// Size of the file in bytes, without the buffer.
     len: u64,
     size_limit: FileSizeLimit,
@@ -112,6 +114,7 @@ impl PosixWritableFile {
         PosixWritableFile {
             path: path.to_path_buf(),
             file: Some(file),
+            released: None,
             len,
             size_limit: FileSizeLimit::default(),
             buffer: Vec::new(),
@@ -122,8 +125,10 @@ impl PosixWritableFile {
     fn write(&mut self, data: &[u8]) -> Result<()> {
         let end = self.len.saturating_add(data.len() as u64);
         self.size_limit.check(end).map_err(|e| FileError::new("write", &self.path, e))?;
+        let mut file = self.open_file()?;
+        let written = file.write_all(data);
         let start = std::mem::replace(&mut self.len, end);
-        self.open_file()?.write_all(data).map_err(|e| {
+        written.map_err(|e| {
             self.discard_from(start);
             FileError::new("write", &self.path, e)
         })
@@ -147,7 +152,13 @@ impl PosixWritableFile {
         self.buffer.try_reserve_exact(wanted.saturating_sub(used)).is_ok()
     }
 
-    fn open_file(&self) -> Result<&File> {
+    /// Returns the file, which is opened again if its descriptor was released.
+    fn open_file(&mut self) -> Result<&File> {
+        if let Some(released) = &self.released {
+            let file = released.open(OpenOptions::new().append(true));
+            self.file = Some(file.map_err(|e| FileError::new("open", &self.path, e))?);
+            self.released = None;
+        }
         self.file
             .as_ref()
             .ok_or_else(|| FileError::new("write", &self.path, io::Error::other("the file was closed")))
@@ -186,14 +197,26 @@ impl WritableFile for PosixWritableFile {
 
     fn sync(&mut self) -> Result<()> {
         self.flush()?;
-        let file = self.open_file()?;
+        self.open_file()?;
+        let Some(file) = &self.file else { return Ok(()) };
         self.syncs.sync_with(|| file.sync_data().map_err(|e| FileError::new("fdatasync", &self.path, e)))
     }
 
     fn close(&mut self) -> Result<()> {
         let flushed = self.flush();
         self.file = None;
+        self.released = None;
         flushed
+    }
+
+    fn release_descriptor(&mut self) {
+        if self.buffer.is_empty()
+            && let Some(file) = &self.file
+            && let Ok(released) = ReopenedFile::new(&self.path, file)
+        {
+            self.released = Some(released);
+            self.file = None;
+        }
     }
 }
 

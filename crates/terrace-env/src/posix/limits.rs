@@ -4,6 +4,9 @@
 //!   1,000 mappings (none with 32-bit addresses), with half of the memory in total
 //!   then open files, a fifth of the descriptors that the system allows the process
 //!   then neither: the file is opened for each read
+//!
+//!   a tenth of the descriptors for mapped logs
+//!   then none: the file is opened for each call that a mapping cannot do
 //! ```
 //!
 //! The numbers are LevelDB's. They leave descriptors to the rest of the program, and keep a
@@ -30,6 +33,8 @@ pub(super) struct ResourceLimits {
     pub(super) mmaps: Arc<ResourceLimiter>,
     pub(super) mmap_bytes: Arc<ResourceLimiter>,
     pub(super) open_files: Arc<ResourceLimiter>,
+    /// Mapped logs that keep their descriptor.
+    pub(super) open_logs: Arc<ResourceLimiter>,
     pub(super) mmap_pressure: MmapPressure,
 }
 
@@ -39,6 +44,7 @@ impl ResourceLimits {
             mmaps: ResourceLimiter::new(mmaps),
             mmap_bytes: ResourceLimiter::new(mmap_bytes),
             open_files: ResourceLimiter::new(open_files),
+            open_logs: ResourceLimiter::new(open_files / 2),
             mmap_pressure: MmapPressure::default(),
         }
     }

@@ -24,7 +24,7 @@
 //! 4 KiB would cost more. But a sync writes such a block as a whole, even if only a few bytes
 //! changed. After a sync, some records are therefore written with `pwrite`.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -36,8 +36,10 @@ use terrace_sync::mutant;
 use terrace_sync::native_locks::Mutex;
 
 use super::file_size_limit::FileSizeLimit;
+use super::limits::{ResourceLimits, ResourcePermit};
 use super::log_method::LogMethod;
 use super::mapped_log::LogMapping;
+use super::reopened_file::ReopenedFile;
 use crate::error::{FileError, Result};
 use crate::fs::{LOG_FILE_BLOCK_SIZE, LogFile, MIN_LOG_END_ZEROS, MappedLogs};
 
@@ -59,7 +61,7 @@ const PWRITES_AFTER_SYNC: usize = 200;
 #[derive(Debug)]
 pub(super) struct PosixLogFile {
     path: PathBuf,
-    file: File,
+    file: LogDescriptor,
     method: LogMethod,
     /// Bytes of the mapping. 0 for an appended log.
     capacity: u64,
@@ -83,6 +85,27 @@ pub(super) struct PosixLogFile {
     is_torn: AtomicBool,
 }
 
+/// Descriptor of a log.
+#[derive(Debug)]
+enum LogDescriptor {
+    /// The permit is None before [`PosixLogFile::limit_descriptors`], and for an appended log,
+    /// which needs its descriptor for each record.
+    Kept(File, Option<ResourcePermit>),
+    /// The file is opened for each call that the mapping cannot do. The mapping keeps the error
+    /// state of the file for syncs.
+    Released(ReopenedFile),
+}
+
+impl LogDescriptor {
+    /// Calls `work` with the file.
+    fn with<T>(&self, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        match self {
+            LogDescriptor::Kept(file, _) => work(file),
+            LogDescriptor::Released(file) => work(&file.open(OpenOptions::new().read(true).write(true))?),
+        }
+    }
+}
+
 /// Space beyond the end of the file.
 #[derive(Debug)]
 struct Growth {
@@ -95,14 +118,17 @@ struct Growth {
 
 impl Growth {
     /// Allocates space up to `end` or further, without a change of the file's length.
-    fn allocate(&mut self, file: &File, end: u64, capacity: u64) -> io::Result<()> {
+    fn allocate(&mut self, file: &LogDescriptor, end: u64, capacity: u64) -> io::Result<()> {
         self.size_limit.check(end)?;
         if end <= self.allocated {
             return Ok(());
         }
         let allocate_to = |goal: u64| {
-            rustix::io::retry_on_intr(|| {
-                fallocate(file, FallocateFlags::KEEP_SIZE, self.allocated, goal - self.allocated)
+            file.with(|file| {
+                let len = goal - self.allocated;
+                Ok(rustix::io::retry_on_intr(|| {
+                    fallocate(file, FallocateFlags::KEEP_SIZE, self.allocated, len)
+                })?)
             })
         };
         let doubled = self.allocated + self.allocated.min(MAX_ALLOCATION_STEP);
@@ -136,7 +162,7 @@ impl PosixLogFile {
         }
         Ok(PosixLogFile {
             path: path.to_path_buf(),
-            file,
+            file: LogDescriptor::Kept(file, None),
             method,
             capacity: mapping.as_ref().map_or(0, LogMapping::len),
             mapping,
@@ -173,6 +199,32 @@ impl PosixLogFile {
         }
     }
 
+    /// Releases the descriptor of a mapped log if too many logs have one.
+    pub(super) fn limit_descriptors(&mut self, limits: &ResourceLimits) -> Result<()> {
+        let LogDescriptor::Kept(file, permit) = &mut self.file else { return Ok(()) };
+        if self.mapping.is_none() {
+            return Ok(());
+        }
+        *permit = limits.open_logs.acquire();
+        if permit.is_none() {
+            let released = ReopenedFile::new(&self.path, file);
+            self.file = LogDescriptor::Released(released.map_err(|e| FileError::new("stat", &self.path, e))?);
+        }
+        Ok(())
+    }
+
+    /// Makes the file durable. The mapping does it for a released descriptor, because it knows the
+    /// errors since the log was created. It does not reach the end of a log without space.
+    fn sync_file(&self) -> io::Result<()> {
+        if let (LogDescriptor::Released(_), Some(mapping)) = (&self.file, &self.mapping) {
+            mapping.flush()?;
+            if self.len.load(Ordering::Relaxed) <= self.capacity {
+                return Ok(());
+            }
+        }
+        self.file.with(File::sync_data)
+    }
+
     /// Writes into the last block of the file, over zeros.
     fn write_within(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
         let end = offset + (head.len() + body.len()) as u64;
@@ -192,8 +244,10 @@ impl PosixLogFile {
             return self.pwrite_all(offset, &mut [IoSlice::new(head), IoSlice::new(body)]);
         }
         // A kill between the two calls leaves zeros in the head.
-        self.file.write_all_at(body, offset + head.len() as u64)?;
-        self.file.write_all_at(head, offset)
+        self.file.with(|file| {
+            file.write_all_at(body, offset + head.len() as u64)?;
+            file.write_all_at(head, offset)
+        })
     }
 
     /// Appends to the file, with up to six zeros before `offset`.
@@ -216,7 +270,7 @@ impl PosixLogFile {
         };
         written.inspect_err(|_| {
             // Without this, the bytes of a part of the record would stay.
-            let is_restored = self.file.set_len(old_len).is_ok();
+            let is_restored = self.file.with(|file| file.set_len(old_len)).is_ok();
             self.is_torn.fetch_or(!is_restored, Ordering::Relaxed);
         })?;
         self.len.store(end, Ordering::Relaxed);
@@ -236,8 +290,8 @@ impl PosixLogFile {
         growth.allocated = growth.allocated.min(offset);
         self.store_end.store(0, Ordering::Relaxed);
         let len = self.len.load(Ordering::Relaxed);
-        let is_cleared = self.file.set_len(offset).and_then(|()| self.file.set_len(len)).is_ok();
-        self.is_torn.fetch_or(!is_cleared, Ordering::Relaxed);
+        let cleared = self.file.with(|file| file.set_len(offset).and_then(|()| file.set_len(len)));
+        self.is_torn.fetch_or(cleared.is_err(), Ordering::Relaxed);
     }
 
     /// Extends the file with zeros, to the end of the block before `end` or further, and allocates
@@ -258,7 +312,7 @@ impl PosixLogFile {
             new_len = block_end;
         }
         growth.size_limit.check(new_len)?;
-        self.file.set_len(new_len)?;
+        self.file.with(|file| file.set_len(new_len))?;
         self.len.store(new_len, Ordering::Relaxed);
         if !is_allocated {
             return Ok(());
@@ -269,7 +323,7 @@ impl PosixLogFile {
                 [0; (MAX_EXTENSION + LOG_FILE_BLOCK_SIZE) as usize];
             let zeros = (new_len - old_len).min(ZEROS.len() as u64);
             // Only saves page faults: the bytes are zero already.
-            let _ = self.file.write_all_at(&ZEROS[..zeros as usize], old_len);
+            let _ = self.file.with(|file| file.write_all_at(&ZEROS[..zeros as usize], old_len));
         }
         Ok(())
     }
@@ -277,7 +331,10 @@ impl PosixLogFile {
     /// Writes all bytes of `bytes` at `offset`, without the cancellation point of the C library.
     fn pwrite_one(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            match rustix::io::retry_on_intr(|| rustix::io::pwrite(&self.file, bytes, offset))? {
+            let written = self
+                .file
+                .with(|file| Ok(rustix::io::retry_on_intr(|| rustix::io::pwrite(file, bytes, offset))?))?;
+            match written {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 written => {
                     offset += written as u64;
@@ -292,7 +349,10 @@ impl PosixLogFile {
     fn pwrite_all(&self, mut offset: u64, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         IoSlice::advance_slices(&mut parts, 0); // skips empty parts
         while !parts.is_empty() {
-            match rustix::io::retry_on_intr(|| rustix::io::pwritev(&self.file, parts, offset))? {
+            let written = self
+                .file
+                .with(|file| Ok(rustix::io::retry_on_intr(|| rustix::io::pwritev(file, parts, offset))?))?;
+            match written {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 written => {
                     offset += written as u64;
@@ -375,7 +435,7 @@ impl LogFile for PosixLogFile {
         if self.fills_fast.load(Ordering::Relaxed) {
             self.pwrites_left.store(PWRITES_AFTER_SYNC, Ordering::Relaxed);
         }
-        self.file.sync_data().map_err(|e| FileError::new("fdatasync", &self.path, e))
+        self.sync_file().map_err(|e| FileError::new("fdatasync", &self.path, e))
     }
 
     /// Keeps the mapping until the log is dropped. A write that comes too late fails, or in a race
@@ -387,6 +447,7 @@ impl LogFile for PosixLogFile {
         if is_unchanged && self.growth.lock().allocated == len {
             return Ok(());
         }
-        self.file.set_len(len).map_err(|e| FileError::new("truncate", &self.path, e))
+        let truncated = self.file.with(|file| file.set_len(len));
+        truncated.map_err(|e| FileError::new("truncate", &self.path, e))
     }
 }

@@ -41,7 +41,7 @@ impl LogMapping {
         self.0.len() as u64
     }
 
-    #[cfg(not(target_os = "linux"))]
+    /// Makes the bytes of the mapping durable.
     pub(super) fn flush(&self) -> io::Result<()> {
         self.0.flush()
     }

@@ -33,6 +33,7 @@ mod mapped_log;
 mod memory_limit;
 mod open;
 mod random_access_file;
+mod reopened_file;
 #[cfg(target_os = "linux")]
 mod xfs_geometry;
 
@@ -109,12 +110,15 @@ impl FileSystem for PosixFs {
         let file = open::create_file(path, OpenOptions::new().read(true)).map_err(open_error(path))?;
         let mut log = PosixLogFile::new(path, file, capacity, mapped)?;
         log.allocate_first_block();
+        log.limit_descriptors(&self.limits)?;
         Ok(Box::new(log))
     }
 
     fn reopen_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         let file = open::open_log_for_more_writes(path).map_err(open_error(path))?;
-        Ok(Box::new(PosixLogFile::new(path, file, capacity, mapped)?))
+        let mut log = PosixLogFile::new(path, file, capacity, mapped)?;
+        log.limit_descriptors(&self.limits)?;
+        Ok(Box::new(log))
     }
 
     fn memory_limit(&self) -> Option<u64> {

@@ -185,6 +185,14 @@ impl BlockCache {
         }
     }
 
+    /// Reserves the part of the capacity that `reservation` returns, in place of all other
+    /// reservations. Concurrent calls take effect in some order, each with its own evaluation.
+    pub(crate) fn set_reservation(&self, reservation: impl FnOnce() -> usize) {
+        if let CacheBackend::BuiltIn(cache) = &self.backend {
+            drop(cache.set_reservation(reservation));
+        }
+    }
+
     /// Returns the part of the capacity that is available for blocks, in bytes.
     pub(crate) fn available_capacity(&self) -> usize {
         match &self.backend {

@@ -225,6 +225,15 @@ impl<V: CacheValue> S3FifoCache<V> {
         self.queues.lock().reserved_charge -= charge;
     }
 
+    /// Reserves the part of the capacity that `reservation` returns under the lock, in place of all
+    /// other reservations. Returns the evicted values.
+    pub(crate) fn set_reservation(&self, reservation: impl FnOnce() -> usize) -> Evicted<V> {
+        let mut queues = self.queues.lock();
+        queues.reserved_charge = reservation();
+        queues.evict_until_fits(0, self.capacity);
+        queues.reclaim(self.capacity)
+    }
+
     /// Returns the part of the capacity that is available for values.
     pub(crate) fn available_capacity(&self) -> usize {
         self.capacity.saturating_sub(self.queues.lock().reserved_charge)
@@ -453,7 +462,8 @@ impl<V: CacheValue> S3FifoQueues<V> {
     /// add. The caller can then recycle the memory of a value, and no caller has to drop many at
     /// once.
     fn reclaim(&mut self, capacity: usize) -> Evicted<V> {
-        let is_heavy = self.newly_retired_charge > capacity / RECLAIM_CAPACITY_DIVISOR;
+        let available = capacity.saturating_sub(self.reserved_charge);
+        let is_heavy = self.newly_retired_charge > available / RECLAIM_CAPACITY_DIVISOR;
         if is_heavy || self.newly_retired >= RECLAIM_BATCH {
             self.scan_hazards();
         }

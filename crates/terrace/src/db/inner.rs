@@ -42,6 +42,9 @@
 //!   the statistics of a new table may schedule a compaction, which takes `state`.
 //! - `FileLogger::file`, or the locks of the caller's logger: under `commit`, `manifest`,
 //!   `db_lock`, and under `state` in `finish_job`.
+//! - `SharedBudget::users`, of type `SharedBudgetUsers`: under `commit` in a writer, and under none
+//!   when a table is opened. The thread releases it before it calls or drops another database. Then
+//!   it only takes leaf locks, and schedules jobs.
 //! - `WriteController::delayed_until`, `MemtableSizer::last_flush`: under none.
 //! - `SubcompactionQueue::state`, `TaskQueue::state`, `RecoveryFlushContext::results`,
 //!   `SortedChunkPool::free`: under none. `results` is held while unused tables are removed.
@@ -91,6 +94,7 @@ use crate::error::{Error, Result};
 use crate::info_log::Logger;
 use crate::memtable::{ChunkPool, Memtable};
 use crate::options::Options;
+use crate::shared_budget::BudgetShare;
 use crate::snapshot::SnapshotList;
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, Weak};
 use crate::table::{FinishedTable, TableCache};
@@ -115,6 +119,8 @@ pub(super) struct DbInner {
     pub(super) table_options: TableOptions,
     pub(super) compaction_limits: CompactionLimits,
     pub(super) memory_budget: Option<MemoryBudget>,
+    /// Share in the budget of the process. None if the database has its own.
+    pub(super) budget_share: Option<BudgetShare>,
     pub(super) table_cache: Arc<TableCache>,
     pub(super) block_cache: Arc<BlockCache>,
     pub(super) snapshots: Arc<SnapshotList>,
@@ -135,6 +141,9 @@ pub(super) struct DbInner {
     pub(super) chunk_pool: Arc<ChunkPool>,
     pub(super) write_controller: WriteController,
     pub(super) write_contention: WriteContention,
+    /// True while a job is scheduled that flushes the memtable for the shared budget. Relaxed: it
+    /// only prevents useless jobs.
+    pub(super) is_early_flush_requested: AtomicBool,
     pub(super) write_queue: WriteQueue,
     /// Background jobs that hold a reference to this state.
     pub(super) background_jobs: Arc<BackgroundJobs>,

@@ -39,6 +39,7 @@ impl DbInner {
 
     /// Schedules the removal of these tables, if there are any. For readers, which must not wait
     /// for the file system.
+    #[cold]
     pub(super) fn schedule_obsolete_file_removal(&self) {
         if self.owner_process.is_current() {
             self.schedule_removal_job(&mut self.state.lock());

@@ -12,6 +12,7 @@ use super::components::level_info::{LevelInfo, level_infos};
 use super::components::memory_budget::MemoryBudget;
 use super::inner::DbInner;
 use crate::cache::BlockCache;
+use crate::shared_budget::BudgetShare;
 use crate::stats::histograms::{HistogramData, TIMERS, Timer};
 use crate::stats::{Statistics, Ticker};
 use crate::table::TableMemory;
@@ -189,6 +190,7 @@ impl DbInner {
                 &self.block_cache,
                 self.table_cache.memory(),
             )
+            + &self.budget_share.as_ref().map(shared_budget_row).unwrap_or_default()
     }
 
     /// Logs the timers since the database was opened, if it flushed or compacted anything.
@@ -266,6 +268,12 @@ impl MemoryUse {
             text
         })
     }
+}
+
+/// Formats the memory use of all databases that share a budget.
+fn shared_budget_row(share: &BudgetShare) -> String {
+    let budget = share.budget();
+    format!("memory  {:9} {:12}  at most {:19}\n", "process", budget.usage(), budget.total())
 }
 
 /// Formats two tickers and the share of the first one in their sum.

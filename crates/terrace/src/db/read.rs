@@ -45,9 +45,23 @@ impl DbInner {
         options: &ReadOptions,
         take: impl FnOnce(FoundValue<'_>) -> T,
     ) -> Result<Option<T>> {
+        let install_count = self.read_state.install_count();
         let (read_state, visible) = self.read_state.load();
         let sequence = self.read_sequence(options, visible)?;
-        self.get_from(&read_state, user_key, sequence, options, take)
+        let value = self.get_from(&read_state, user_key, sequence, options, take);
+        drop(read_state);
+        self.release_replaced_tables(install_count);
+        value
+    }
+
+    /// Schedules the removal of obsolete tables if a read state was installed since
+    /// `install_count`. The read may have held the tables when the compaction that replaced them
+    /// tried to remove them.
+    #[inline]
+    fn release_replaced_tables(&self, install_count: u64) {
+        if self.read_state.install_count() != install_count {
+            self.schedule_obsolete_file_removal();
+        }
     }
 
     fn get_from<T>(
@@ -77,6 +91,7 @@ impl DbInner {
     }
 
     fn multi_get(&self, keys: &[impl AsRef<[u8]>], options: &ReadOptions) -> Result<Vec<Option<Vec<u8>>>> {
+        let install_count = self.read_state.install_count();
         let (read_state, visible) = self.read_state.load();
         let sequence = self.read_sequence(options, visible)?;
         // Neighbouring keys share blocks.
@@ -95,6 +110,8 @@ impl DbInner {
                 values[i] = value.transpose()?;
             }
         }
+        drop(read_state);
+        self.release_replaced_tables(install_count);
         Ok(values)
     }
 

@@ -22,6 +22,7 @@ use terrace_env::MemMapping;
 use terrace_format::key::KEY_TRAILER_SIZE;
 
 use super::insert_mode::InsertMode;
+use crate::shared_budget::SharedBudget;
 use crate::sync::{Arc, AtomicPtr, AtomicUsize, ForkLocks, ForkParticipant, LoomCells, Mutex, Ordering};
 
 /// Size of the first chunk in bytes. Each chunk has twice the size of the previous one, up to
@@ -97,11 +98,13 @@ pub(crate) struct ChunkPool {
     free_chunks: Mutex<Vec<MemMapping>>,
     /// Maximum number of pooled chunks.
     max_chunks: usize,
+    /// Budget that counts the pooled chunks and those of the arenas.
+    budget: Option<Arc<SharedBudget>>,
 }
 
 impl Default for ChunkPool {
     fn default() -> ChunkPool {
-        ChunkPool { free_chunks: Mutex::default(), max_chunks: POOLED_CHUNKS_MAX }
+        ChunkPool { free_chunks: Mutex::default(), max_chunks: POOLED_CHUNKS_MAX, budget: None }
     }
 }
 
@@ -112,9 +115,31 @@ impl ForkParticipant for ChunkPool {
 }
 
 impl ChunkPool {
-    /// Creates a pool of at most `bytes` bytes, rounded down to whole chunks.
-    pub(crate) fn with_limit(bytes: usize) -> ChunkPool {
-        ChunkPool { max_chunks: (bytes / MAX_CHUNK_SIZE).min(POOLED_CHUNKS_MAX), ..ChunkPool::default() }
+    /// Creates a pool of at most `bytes` bytes, rounded down to whole chunks. `budget` counts them
+    /// and the memory of the arenas.
+    pub(crate) fn with_limit(bytes: usize, budget: Option<Arc<SharedBudget>>) -> ChunkPool {
+        let max_chunks = (bytes / MAX_CHUNK_SIZE).min(POOLED_CHUNKS_MAX);
+        ChunkPool { free_chunks: Mutex::default(), max_chunks, budget }
+    }
+
+    /// Returns true if the databases that share the budget must take little memory.
+    fn is_budget_tight(&self) -> bool {
+        self.budget.as_ref().is_some_and(|budget| budget.is_tight())
+    }
+
+    /// Counts the memory of a new chunk.
+    fn reserve(&self, memory: ChunkMemory) -> ChunkMemory {
+        if let Some(budget) = &self.budget {
+            budget.reserve_memtable(memory.size());
+        }
+        memory
+    }
+
+    /// Ends the count of `bytes` bytes.
+    fn release(&self, bytes: usize) {
+        if let Some(budget) = &self.budget {
+            budget.release_memtable(bytes);
+        }
     }
 
     /// Returns the size of the pooled chunks in bytes.
@@ -125,13 +150,14 @@ impl ChunkPool {
     /// Returns all pooled chunks to the system.
     pub(crate) fn release_all(&self) {
         let chunks = std::mem::take(&mut *self.free_chunks.lock());
+        self.release(chunks.len() * MAX_CHUNK_SIZE);
         drop(chunks); // without the lock: unmapping is slow
     }
 
     /// Returns uninitialized memory of `size` bytes, rounded up to whole cache lines.
     fn alloc_chunk(&self, size: usize) -> ChunkMemory {
         let pages = if size == MAX_CHUNK_SIZE { self.alloc_max_chunk() } else { None };
-        pages.map_or_else(|| ChunkMemory::alloc_heap(size), ChunkMemory::Mapping)
+        pages.unwrap_or_else(|| self.reserve(ChunkMemory::alloc_heap(size)))
     }
 
     /// Returns memory for a chunk of `size` bytes, or a larger one, or `None` if the system has no
@@ -140,32 +166,46 @@ impl ChunkPool {
         if size < MAX_CHUNK_SIZE
             && let Some(memory) = ChunkMemory::try_alloc_heap(size)
         {
-            return Some(memory);
+            return Some(self.reserve(memory));
         }
-        self.alloc_max_chunk().map(ChunkMemory::Mapping)
+        self.alloc_max_chunk()
     }
 
-    fn alloc_max_chunk(&self) -> Option<MemMapping> {
-        self.pop_free().or_else(|| MemMapping::new(MAX_CHUNK_SIZE).ok())
+    fn alloc_max_chunk(&self) -> Option<ChunkMemory> {
+        self.pop_free().or_else(|| {
+            let pages = MemMapping::new(MAX_CHUNK_SIZE).ok()?;
+            Some(self.reserve(ChunkMemory::Mapping(pages)))
+        })
     }
 
     /// Returns a recycled chunk, if the pool holds one.
-    fn pop_free(&self) -> Option<MemMapping> {
-        self.free_chunks.lock().pop()
+    fn pop_free(&self) -> Option<ChunkMemory> {
+        self.free_chunks.lock().pop().map(ChunkMemory::Mapping)
     }
 
     fn recycle(&self, memory: ChunkMemory) {
+        let size = memory.size();
         match memory {
             ChunkMemory::Mapping(pages) => {
                 let mut free_chunks = self.free_chunks.lock();
-                if free_chunks.len() < self.max_chunks {
+                if free_chunks.len() < self.max_chunks && !self.is_budget_tight() {
                     free_chunks.push(pages);
+                    return;
                 }
+                drop(free_chunks);
+                drop(pages); // without the lock: unmapping is slow
             }
             // SAFETY: `alloc_heap` or `try_alloc_heap` leaked this box. The arena that owned the
             // chunk is being dropped, so nothing follows a pointer into the chunk.
             ChunkMemory::Heap(lines) => drop(unsafe { Box::from_raw(lines.as_ptr()) }),
         }
+        self.release(size);
+    }
+}
+
+impl Drop for ChunkPool {
+    fn drop(&mut self) {
+        self.release_all();
     }
 }
 
@@ -178,6 +218,14 @@ enum ChunkMemory {
 }
 
 impl ChunkMemory {
+    /// Returns the size in bytes.
+    fn size(&self) -> usize {
+        match self {
+            ChunkMemory::Mapping(_) => MAX_CHUNK_SIZE,
+            ChunkMemory::Heap(lines) => lines.len() * CHUNK_ALIGN,
+        }
+    }
+
     fn alloc_heap(size: usize) -> ChunkMemory {
         let lines = Box::new_uninit_slice(size.div_ceil(CHUNK_ALIGN));
         // SAFETY: `CacheLine` holds only `MaybeUninit<u8>`, for which any bytes are valid.
@@ -207,9 +255,10 @@ struct ArenaChunk {
 
 impl ArenaChunk {
     fn new(mut memory: ChunkMemory) -> ArenaChunk {
-        let (start, size) = match &mut memory {
-            ChunkMemory::Mapping(pages) => (NonNull::from(pages.as_mut_slice()).cast(), MAX_CHUNK_SIZE),
-            ChunkMemory::Heap(lines) => (lines.cast(), lines.len() * CHUNK_ALIGN),
+        let size = memory.size();
+        let start = match &mut memory {
+            ChunkMemory::Mapping(pages) => NonNull::from(pages.as_mut_slice()).cast(),
+            ChunkMemory::Heap(lines) => lines.cast(),
         };
         ArenaChunk { used: AtomicUsize::new(0), start, size, memory }
     }
@@ -266,8 +315,9 @@ impl Arena {
     /// chunk. Otherwise it has the minimum size.
     pub(super) fn new(pool: Arc<ChunkPool>, fills_soon: bool) -> Arena {
         // A recycled chunk shows that memtables of this database fill up.
-        let large = if fills_soon { pool.alloc_max_chunk() } else { pool.pop_free() };
-        let first = large.map_or_else(|| ChunkMemory::alloc_heap(MIN_CHUNK_SIZE), ChunkMemory::Mapping);
+        let large =
+            if fills_soon && !pool.is_budget_tight() { pool.alloc_max_chunk() } else { pool.pop_free() };
+        let first = large.unwrap_or_else(|| pool.alloc_chunk(MIN_CHUNK_SIZE));
         let first = ArenaChunk::new(first).leak();
         Arena {
             current_chunk: AtomicPtr::new(first.as_ptr()),

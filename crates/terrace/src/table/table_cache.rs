@@ -106,6 +106,17 @@ struct ClockEviction {
 }
 
 impl ClockEviction {
+    /// Closes the oldest table, or moves it to the end of the queue if it was used recently.
+    fn visit_next(&mut self) {
+        let Some(oldest) = self.open_tables.pop_front() else { return };
+        let Some(handle) = oldest.upgrade() else { return };
+        if handle.recently_used.swap(false, Ordering::Relaxed) {
+            self.open_tables.push_back(oldest);
+        } else {
+            self.close(handle.reader.swap(None));
+        }
+    }
+
     /// Closes a reader that was removed from its handle.
     fn close(&mut self, table: Option<Retired<TableReader>>) {
         if let Some(table) = table {
@@ -233,16 +244,24 @@ impl TableCache {
             if clock.open_tables.len() < self.capacity && !self.context.memory.is_over_limit() {
                 break;
             }
-            let Some(oldest) = clock.open_tables.pop_front() else { break };
-            let Some(handle) = oldest.upgrade() else { continue };
-            if handle.recently_used.swap(false, Ordering::Relaxed) {
-                clock.open_tables.push_back(oldest);
-            } else {
-                clock.close(handle.reader.swap(None));
-            }
+            clock.visit_next();
         }
         // The new table joins the queue last, so that the loop cannot evict it.
         clock.open_tables.push_back(Arc::downgrade(opened));
+        drop(clock);
+        self.context.memory.close_excess_of_shared_budget();
+    }
+
+    /// Closes the least used tables until at most `bytes` bytes are left.
+    pub(crate) fn close_tables(&self, bytes: usize) {
+        let mut clock = self.eviction.lock();
+        // The newest table stays, because its reader may open it again at once.
+        for _ in 0..2 * clock.open_tables.len() {
+            if clock.open_tables.len() <= 1 || self.context.memory.usage() <= bytes {
+                break;
+            }
+            clock.visit_next();
+        }
     }
 }
 

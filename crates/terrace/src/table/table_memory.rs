@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cache::BlockCache;
+use crate::shared_budget::SharedBudget;
 use crate::sync::Arc;
 
 /// Memory of all open tables of one database.
@@ -15,6 +16,8 @@ pub(crate) struct TableMemory {
     limit: usize,
     /// Block cache whose capacity the tables reduce.
     cache: Option<Arc<BlockCache>>,
+    /// Budget that also counts the tables of other databases.
+    budget: Option<Arc<SharedBudget>>,
 }
 
 impl Default for TableMemory {
@@ -27,7 +30,12 @@ impl TableMemory {
     /// Creates a counter with a limit in bytes. If there is a cache, the tables take their memory
     /// from its capacity.
     pub(crate) fn new(limit: usize, cache: Option<Arc<BlockCache>>) -> TableMemory {
-        TableMemory { usage: AtomicUsize::new(0), limit, cache }
+        TableMemory { usage: AtomicUsize::new(0), limit, cache, budget: None }
+    }
+
+    /// Creates a counter whose limit all databases with this budget share.
+    pub(crate) fn shared(budget: Arc<SharedBudget>) -> TableMemory {
+        TableMemory { usage: AtomicUsize::new(0), limit: usize::MAX, cache: None, budget: Some(budget) }
     }
 
     /// Returns the memory use of all open tables in bytes.
@@ -37,7 +45,16 @@ impl TableMemory {
 
     /// Returns the limit in bytes, if there is one.
     pub(crate) fn limit(&self) -> Option<usize> {
-        (self.limit < usize::MAX).then_some(self.limit)
+        let shared = self.budget.as_ref().map(|budget| budget.table_limit());
+        shared.or((self.limit < usize::MAX).then_some(self.limit))
+    }
+
+    /// Closes tables of some database if those of all databases exceed the shared budget. The
+    /// caller holds no lock of a table cache.
+    pub(super) fn close_excess_of_shared_budget(&self) {
+        if let Some(budget) = &self.budget {
+            budget.close_excess_tables();
+        }
     }
 
     /// Returns true if tables must be closed.
@@ -50,6 +67,9 @@ impl TableMemory {
         self.usage.fetch_add(bytes, Ordering::Relaxed);
         if let Some(cache) = &self.cache {
             cache.reserve(bytes);
+        }
+        if let Some(budget) = &self.budget {
+            budget.reserve_table(bytes);
         }
         Reservation { memory: Arc::clone(self), bytes }
     }
@@ -66,6 +86,9 @@ impl Drop for Reservation {
         self.memory.usage.fetch_sub(self.bytes, Ordering::Relaxed);
         if let Some(cache) = &self.memory.cache {
             cache.unreserve(self.bytes);
+        }
+        if let Some(budget) = &self.memory.budget {
+            budget.release_table(self.bytes);
         }
     }
 }

@@ -99,7 +99,9 @@ impl Manifest {
     ///
     /// The earlier process closed the database cleanly, so the file should be durable.
     pub(crate) fn reuse(&mut self, number: u64, length: u64) -> Result<()> {
-        let file = self.env.fs.open_append(&self.directory.join(FileName::Manifest(number).to_string()))?;
+        let path = self.directory.join(FileName::Manifest(number).to_string());
+        let mut file = self.env.fs.open_append(&path)?;
+        file.release_descriptor();
         self.number = number;
         self.current = Some(OpenManifest {
             file,
@@ -181,6 +183,8 @@ impl Manifest {
         let Some(mut open) = self.current.take() else { return Ok(()) };
         open.write_edit(&edit).map_err(CommitError::Indeterminate)?;
         open.file.sync().map_err(|error| CommitError::Indeterminate(error.into()))?;
+        // Edits are rare, and a process may have thousands of databases open.
+        open.file.release_descriptor();
         self.current = Some(open);
         Ok(())
     }
@@ -204,13 +208,14 @@ impl Manifest {
         let created = self.create_file(&path, &snapshot, &edit).map_err(CommitError::NotApplied);
         let switched =
             created.and_then(|open| set_current_file(&self.env, &self.directory, number).map(|()| open));
-        let open = switched.inspect_err(|error| {
+        let mut open = switched.inspect_err(|error| {
             if let CommitError::NotApplied(_) = error {
                 // CURRENT does not name the new file, and each attempt would leave one.
                 let _ = self.env.fs.remove(&path);
             }
         })?;
         let old = std::mem::replace(&mut self.number, number);
+        open.file.release_descriptor();
         self.current = Some(open);
         if old != 0 {
             // If the removal fails, the next open removes the leftover file.

@@ -13,7 +13,13 @@ const DATABASE: &str = "TERRACE_TEST_DATABASE";
 
 /// Runs `task` on the database at `path` in another process. Returns `ok` or the error.
 pub(crate) fn run_in_other_process(task: &str, path: &Path) -> String {
-    let output = Command::new(std::env::current_exe().unwrap())
+    run_by(Command::new("env"), task, path)
+}
+
+/// Runs `task` like [`run_in_other_process`], by a program that executes its last arguments.
+pub(crate) fn run_by(mut program: Command, task: &str, path: &Path) -> String {
+    let output = program
+        .arg(std::env::current_exe().unwrap())
         .args(["--exact", "process::task", "--nocapture"])
         .env(TASK, task)
         .env(DATABASE, path)
@@ -37,6 +43,7 @@ fn task() {
     let done = match task.as_str() {
         "open" => Db::open(path, &options).map(drop),
         "repair" => terrace::repair(path, &options, &RepairOptions::default()).map(drop),
+        "fill many databases" => crate::shared_budget::fill_many_databases(Path::new(&path)),
         "destroy" => terrace::destroy(path, &options),
         other => panic!("unknown task {other}"),
     };

@@ -1,10 +1,11 @@
 //! Background compactions reclaim the space of deleted entries, without a manual compaction.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Db, Env, Options, ReadOptions};
+use terrace::{Comparator, Db, Env, Options, ReadOptions};
 use terrace_env::DeterministicScheduler;
 
 const KEYS: u32 = 200_000;
@@ -306,4 +307,59 @@ fn falsify_properties(env: &Env, path: &Path) {
     let mut file = env.fs.create(path).unwrap();
     file.append(&bytes).unwrap();
     file.close().unwrap();
+}
+
+thread_local! {
+    /// True in the thread whose next comparison waits.
+    static IS_GATED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Bytewise comparator under another name. The first comparison in a gated thread waits until the
+/// test opens the gate.
+struct GatedComparator(std::sync::Barrier);
+
+impl Comparator for GatedComparator {
+    fn name(&self) -> &str {
+        "gated"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        if IS_GATED.take() {
+            self.0.wait(); // the read has begun
+            self.0.wait(); // the gate is open
+        }
+        a.cmp(b)
+    }
+}
+
+/// Symptom: a program that only read kept 200 MB of replaced tables mapped and on disk. Cause: a
+/// get was running when the compaction removed the tables that it had replaced, and no job
+/// followed. Guarantee: the last get that uses a replaced table schedules its removal.
+#[test]
+fn last_get_of_a_replaced_table_schedules_its_removal() {
+    let comparator = Arc::new(GatedComparator(std::sync::Barrier::new(2)));
+    let fixture = SpaceDb::new(|options| options.comparator = comparator.clone());
+    let db = fixture.open();
+    for value in [b"old", b"new"] {
+        db.put(b"key", value).unwrap();
+        db.flush().unwrap();
+    }
+    let table_files = || {
+        let files = fixture.env.fs.list(Path::new("db")).unwrap();
+        files.iter().filter(|file| file.to_string_lossy().ends_with(".ldb")).count()
+    };
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            IS_GATED.set(true);
+            db.get(b"key")
+        });
+        comparator.0.wait();
+        db.compact_range(None, None).unwrap();
+        fixture.background.run_until_idle();
+        assert_eq!(table_files(), 3, "the get holds two replaced tables");
+        comparator.0.wait();
+        assert_eq!(reader.join().unwrap().unwrap().as_deref(), Some(b"new".as_slice()));
+    });
+    fixture.background.run_until_idle();
+    assert_eq!(table_files(), 1);
 }

@@ -15,6 +15,7 @@
 //! needs its work.
 
 mod compaction_job;
+mod early_flush;
 mod flush_job;
 mod manual_compaction;
 mod parallel_compaction;

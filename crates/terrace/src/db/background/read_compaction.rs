@@ -104,7 +104,7 @@ impl DbInner {
 
     /// Switches to a new memtable if `memtable` is the current one. Returns false if that is not
     /// possible now.
-    fn try_switch_memtable(&self, memtable: &Memtable) -> bool {
+    pub(super) fn try_switch_memtable(&self, memtable: &Memtable) -> bool {
         // Does not wait: a thread that closes the database holds `commit` until all jobs have
         // ended.
         let Some(mut commit) = self.commit.try_lock() else { return false };

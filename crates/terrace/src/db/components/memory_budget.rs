@@ -42,7 +42,7 @@ pub(crate) const MAX_IMMUTABLE_MEMTABLES: usize = 4;
 impl MemoryBudget {
     /// Returns None if the options set no budget.
     pub(crate) fn from_options(options: &Options) -> Option<MemoryBudget> {
-        let all = options.memory_budget?;
+        let all = options.effective_memory_budget()?;
         let eighth = all / 8;
         let memtables = match options.write_buffer_size {
             Some(size) => max_memtable_footprint(size) * (1 + default_max_immutable_memtables(size)),

@@ -21,12 +21,22 @@ use crate::sync::{Arc, ArcSwap, AtomicU64, Ordering};
 /// Current read state, of any type, with the commit publisher.
 pub(crate) struct ReadStateCell<V> {
     current: ArcSwap<V>,
+    /// Number of installed read states. A reader that loads the same number before and after its
+    /// read knows that it did not use a replaced one: the drop of its reference orders the loads.
+    ///
+    /// An atomic of the standard library instead of `sync`: a reader that is wrong only delays the
+    /// removal of a table.
+    install_count: std::sync::atomic::AtomicU64,
     publisher: CommitPublisher,
 }
 
 impl<V> ReadStateCell<V> {
     pub(crate) fn new(view: V, visible: SequenceNumber) -> ReadStateCell<V> {
-        ReadStateCell { current: ArcSwap::from_pointee(view), publisher: CommitPublisher::new(visible) }
+        ReadStateCell {
+            current: ArcSwap::from_pointee(view),
+            install_count: std::sync::atomic::AtomicU64::new(0),
+            publisher: CommitPublisher::new(visible),
+        }
     }
 
     /// Returns the read state without a sequence number.
@@ -55,5 +65,12 @@ impl<V> ReadStateCell<V> {
     /// Replaces the read state. Only one thread at a time may call this.
     pub(crate) fn install(&self, view: V) {
         self.current.store(Arc::new(view));
+        self.install_count.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns the number of installed read states.
+    #[inline]
+    pub(crate) fn install_count(&self) -> u64 {
+        self.install_count.load(Ordering::Acquire)
     }
 }

@@ -22,16 +22,18 @@ use crate::db::components::write_contention::WriteContention;
 use crate::db::components::write_controller::{CompactionRate, WriteController};
 use crate::db::components::write_queue::WriteQueue;
 use crate::db::inner::{CompactionProgress, DbInner, DbState, ForkState, ReadState};
-use crate::memtable::{ChunkPool, Memtable};
+use crate::memtable::Memtable;
 use crate::options::Options;
+use crate::shared_budget::{BLOCK_CACHE_BYTES_PER_DATABASE, BudgetShare, SharedBudget};
 use crate::snapshot::SnapshotList;
 use crate::stats::Statistics;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Weak};
 use crate::table::{TableCache, TableMemory, TableReaderContext, TableStats};
 use crate::version::{Manifest, VersionSet};
 
-/// Capacity of the block cache in bytes, if the options name neither a cache nor a memory budget.
-const DEFAULT_BLOCK_CACHE_BYTES: usize = 128 << 20;
+/// Capacity of the block cache in bytes, if the options name neither a cache nor a memory budget,
+/// and the database shares no budget.
+const DEFAULT_BLOCK_CACHE_BYTES: usize = BLOCK_CACHE_BYTES_PER_DATABASE;
 
 impl DbOpener<'_> {
     /// Builds the shared state. A database without `wal_writer` is read-only.
@@ -46,7 +48,7 @@ impl DbOpener<'_> {
     ) -> Arc<DbInner> {
         let options = self.options_of_run(wal_writer.as_ref());
         let memory_budget = MemoryBudget::from_options(&options);
-        let block_cache = block_cache(&options, memory_budget.as_ref());
+        let block_cache = self.block_cache(memory_budget.as_ref());
         let context = self.table_reader_context(memory_budget.as_ref(), &block_cache);
         let version_set = self.recovered.version_set;
         let last_sequence = version_set.last_sequence;
@@ -56,6 +58,8 @@ impl DbOpener<'_> {
         let read_state = first_read_state(&version_set, &memtable, immutable_memtables);
         Arc::new_cyclic(|inner| DbInner {
             weak_self: inner.clone(),
+            budget_share: join_shared_budget(self.shared_budget.as_ref(), inner, self.options),
+            is_early_flush_requested: AtomicBool::new(false),
             owner_process: ProcessToken::current(),
             lock_owner: db_lock.as_ref().and_then(|lock| lock.owner()),
             directory: self.directory.to_path_buf(),
@@ -74,7 +78,7 @@ impl DbOpener<'_> {
             comparator: self.comparator,
             block_cache,
             snapshots: Arc::new(SnapshotList::default()),
-            chunk_pool: Arc::new(chunk_pool(memory_budget.as_ref())),
+            chunk_pool: self.chunk_pool,
             memory_budget,
             write_controller: WriteController::default(),
             is_read_only: wal_writer.is_none(),
@@ -107,6 +111,12 @@ impl DbOpener<'_> {
         options
     }
 
+    fn block_cache(&self, budget: Option<&MemoryBudget>) -> Arc<BlockCache> {
+        let shared = self.shared_budget.as_ref().map(|shared| Arc::clone(shared.block_cache()));
+        let capacity = budget.map_or(DEFAULT_BLOCK_CACHE_BYTES, |budget| budget.blocks_and_tables);
+        self.options.block_cache.clone().or(shared).unwrap_or_else(|| BlockCache::new(capacity))
+    }
+
     // Not inlined, so that an open on a small stack does not hold the statistics beside the other
     // parts of the shared state.
     #[inline(never)]
@@ -115,11 +125,15 @@ impl DbOpener<'_> {
         budget: Option<&MemoryBudget>,
         block_cache: &Arc<BlockCache>,
     ) -> Arc<TableReaderContext> {
-        let memory = budget.map_or_else(TableMemory::default, |budget| {
-            // Open tables do not reduce a block cache that other databases may share.
-            let own_cache = self.options.block_cache.is_none().then(|| Arc::clone(block_cache));
-            TableMemory::new(budget.open_table_limit(), own_cache)
-        });
+        let memory = match (&self.shared_budget, budget) {
+            (Some(shared_budget), _) => TableMemory::shared(Arc::clone(shared_budget)),
+            (None, None) => TableMemory::default(),
+            (None, Some(budget)) => {
+                // Open tables do not reduce a block cache that other databases may share.
+                let own_cache = self.options.block_cache.is_none().then(|| Arc::clone(block_cache));
+                TableMemory::new(budget.open_table_limit(), own_cache)
+            }
+        };
         Arc::new(TableReaderContext {
             order: KeyOrder::from(&self.comparator),
             filter_policy: self.table_options().filter.as_ref().map(TableFilter::policy),
@@ -131,13 +145,14 @@ impl DbOpener<'_> {
     }
 }
 
-fn block_cache(options: &Options, budget: Option<&MemoryBudget>) -> Arc<BlockCache> {
-    let capacity = budget.map_or(DEFAULT_BLOCK_CACHE_BYTES, |budget| budget.blocks_and_tables);
-    options.block_cache.clone().unwrap_or_else(|| BlockCache::new(capacity))
-}
-
-fn chunk_pool(budget: Option<&MemoryBudget>) -> ChunkPool {
-    budget.map_or_else(ChunkPool::default, |budget| ChunkPool::with_limit(budget.pooled_chunks))
+/// Makes the database `inner` a user of the shared budget.
+fn join_shared_budget(
+    budget: Option<&Arc<SharedBudget>>,
+    inner: &Weak<DbInner>,
+    options: &Options,
+) -> Option<BudgetShare> {
+    let user: Weak<DbInner> = Weak::clone(inner);
+    Some(BudgetShare::new(budget?, user, options.block_cache.is_none()))
 }
 
 fn compaction_limits(options: &Options) -> CompactionLimits {

@@ -29,7 +29,7 @@ use crate::db::components::sorted_chunk;
 use crate::error::{Error, Result};
 use crate::file_io::{FileReader, file_error};
 use crate::info_log::Logger;
-use crate::memtable::Memtable;
+use crate::memtable::{ChunkPool, Memtable};
 use crate::sync::Arc;
 use crate::version::{ClosedLog, LogWriteMethod};
 
@@ -38,6 +38,8 @@ pub(super) struct LogReplay<'a> {
     pub(super) env: &'a Env,
     pub(super) directory: &'a Path,
     pub(super) comparator: &'a InternalComparator,
+    /// Source of the memory of the memtables.
+    pub(super) chunk_pool: &'a Arc<ChunkPool>,
     pub(super) logger: &'a dyn Logger,
     pub(super) paranoid_checks: bool,
     /// Log that the last run has closed, by the MANIFEST.
@@ -151,7 +153,7 @@ impl LogReplay<'_> {
             sequence_before_last_log: self.last_sequence,
             next_sequence: None,
             is_last_log_foreign: false,
-            memtable: Memtable::new(self.comparator.clone()),
+            memtable: self.new_memtable(),
             memtable_bytes: 0,
             first_unseen_sequence: 0,
             skipped_logs: Vec::new(),
@@ -316,10 +318,14 @@ impl LogReplay<'_> {
         if is_full {
             self.inserter.finish_memtable(&outcome.memtable)?;
             outcome.memtable_bytes = 0;
-            let next = Memtable::new(self.comparator.clone());
+            let next = self.new_memtable();
             (self.on_full_memtable)(std::mem::replace(&mut outcome.memtable, next))?;
         }
         Ok(is_full)
+    }
+
+    fn new_memtable(&self) -> Arc<Memtable> {
+        Memtable::with_pool(self.comparator.clone(), self.chunk_pool, 0, false)
     }
 
     fn report_corruption(&self, path: &Path, error: &DecodeError) -> Result<()> {

@@ -24,6 +24,7 @@ use super::log_replay::{LogReplay, ReplayOutcome};
 use super::parallel_insert::ParallelInserter;
 use crate::db::components::directory::{list_db_files, lock_directory, lock_directory_shared};
 use crate::db::components::lost_directory::LostDirectory;
+use crate::db::components::memory_budget::MemoryBudget;
 use crate::db::components::memtable_size::MemtableSizer;
 use crate::db::components::recovery_flush::RecoveryFlusher;
 use crate::db::components::wal::{WalFile, WalWriter};
@@ -32,8 +33,9 @@ use crate::db::inner::DbInner;
 use crate::error::{Error, Result};
 use crate::file_io::{FileReader, file_error};
 use crate::info_log::{FileLogger, Logger, NoLogger};
-use crate::memtable::Memtable;
+use crate::memtable::{ChunkPool, Memtable};
 use crate::options::Options;
+use crate::shared_budget::SharedBudget;
 use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::table::FinishedTable;
 use crate::version::{CommitError, LogWriteMethod, Manifest, ManifestRecovery};
@@ -77,7 +79,7 @@ impl DbInner {
             logger.log(format_args!("Creating DB {} since it was missing.", directory.display()));
             ManifestRecovery::for_new_database(&comparator)
         };
-        let mut opener = DbOpener { directory, options: &options, comparator, logger, recovered };
+        let mut opener = DbOpener::new(directory, &options, comparator, logger, recovered);
         let stored = opener.recovered.version_set.version.codec(env, directory)?;
         opener.recovered.version_set.keeps_comparator_name =
             !opener.recovered.is_marked && stored.is_some_and(|codec| codec.needs_marker);
@@ -102,7 +104,7 @@ impl DbInner {
         }
         let comparator = InternalComparator::new(Arc::clone(&options.comparator));
         let recovered = ManifestRecovery::read_current_manifest(env, directory, &comparator)?;
-        DbOpener { directory, options: &options, comparator, logger, recovered }.into_read_only(lock)
+        DbOpener::new(directory, &options, comparator, logger, recovered).into_read_only(lock)
     }
 
     /// Copies logs with skipped records to `lost/`, durably, and adds the paths of the copies to
@@ -211,9 +213,29 @@ pub(super) struct DbOpener<'a> {
     pub(super) comparator: InternalComparator,
     pub(super) logger: Arc<dyn Logger>,
     pub(super) recovered: ManifestRecovery,
+    pub(super) shared_budget: Option<Arc<SharedBudget>>,
+    pub(super) chunk_pool: Arc<ChunkPool>,
 }
 
-impl DbOpener<'_> {
+impl<'a> DbOpener<'a> {
+    fn new(
+        directory: &'a Path,
+        options: &'a Options,
+        comparator: InternalComparator,
+        logger: Arc<dyn Logger>,
+        recovered: ManifestRecovery,
+    ) -> DbOpener<'a> {
+        let shared_budget = options.shared_budget();
+        let pooled = MemoryBudget::from_options(options).map_or(usize::MAX, |budget| budget.pooled_chunks);
+        let chunk_pool = Arc::new(ChunkPool::with_limit(pooled, shared_budget.clone()));
+        DbOpener { directory, options, comparator, logger, recovered, shared_budget, chunk_pool }
+    }
+
+    /// Returns an empty memtable without a filter.
+    fn new_memtable(&self) -> Arc<Memtable> {
+        Memtable::with_pool(self.comparator.clone(), &self.chunk_pool, 0, false)
+    }
+
     fn into_writable(self, lock: Box<dyn FileLock>) -> Result<Arc<DbInner>> {
         let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
         let next_file = self.first_unused_file_number(&files);
@@ -330,6 +352,7 @@ impl DbOpener<'_> {
             env: &self.options.env,
             directory: self.directory,
             comparator: &self.comparator,
+            chunk_pool: &self.chunk_pool,
             logger: &*self.logger,
             paranoid_checks: self.options.paranoid_checks,
             closed_log: self.recovered.closed_log,
@@ -386,7 +409,7 @@ impl DbOpener<'_> {
             false => replayed.last_sequence,
         };
         if reused_log.is_none() && !replayed.memtable.is_empty() {
-            let empty = Memtable::new(self.comparator.clone());
+            let empty = self.new_memtable();
             flusher.spawn_flush(std::mem::replace(&mut replayed.memtable, empty), next_file);
         }
         let new_tables = flusher.finish()?;

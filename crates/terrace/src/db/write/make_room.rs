@@ -21,7 +21,10 @@ impl DbInner {
         loop {
             self.background_error.check()?;
             let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
-            if !writer.is_torn && writer.memtable.memory_usage() < writer.memtable_full_at {
+            if !writer.is_torn
+                && writer.memtable.memory_usage() < writer.memtable_full_at
+                && !self.must_flush_early(writer)
+            {
                 return Ok(());
             }
             let mut state = self.state.lock();
@@ -64,7 +67,7 @@ impl DbInner {
     pub(in crate::db) fn stall_cause(&self, state: &DbState) -> Option<Timer> {
         if self.is_shutting_down.load(Ordering::Relaxed) {
             None
-        } else if state.immutable_memtables.len() >= self.memtable_sizer.max_immutable_memtables() {
+        } else if state.immutable_memtables.len() >= self.max_immutable_memtables() {
             Some(Timer::FlushStall)
         } else {
             (state.version_set.version.levels[0].len() >= L0_STOP_WRITES_TRIGGER)

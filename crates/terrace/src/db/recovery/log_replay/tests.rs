@@ -143,6 +143,7 @@ fn replayed(
         env: &env,
         directory: Path::new("db"),
         comparator: &comparator,
+        chunk_pool: &Arc::default(),
         logger: &lines,
         paranoid_checks: settings & 1 > 0,
         closed_log: None,

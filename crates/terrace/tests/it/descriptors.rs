@@ -1,0 +1,69 @@
+//! File descriptors of databases that are open and idle.
+#![cfg(target_os = "linux")]
+#![allow(clippy::disallowed_methods, reason = "counts the descriptors of the process")]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace::{Db, Env, Options, WriteOptions};
+use terrace_env::DeterministicScheduler;
+use terrace_env::posix::PosixFs;
+
+/// Returns options on the system's files, with a limit on open files beside the mapped ones.
+fn options(open_files: usize) -> Options {
+    let fs = Arc::new(PosixFs::with_limits(1000, usize::MAX, open_files));
+    let env = Env { fs, scheduler: DeterministicScheduler::new(1), ..Env::system() };
+    Options::default().create_if_missing(true).env(env)
+}
+
+/// Returns the names of the open files below `directory`, sorted.
+fn open_files(directory: &Path) -> Vec<String> {
+    let links = fs::read_dir("/proc/self/fd").unwrap();
+    let files = links.filter_map(|link| fs::read_link(link.unwrap().path()).ok());
+    let names = files.filter_map(|file| Some(file.strip_prefix(directory).ok()?.to_str()?.to_owned()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// Symptom: a process could open 250 databases with `ulimit -n 1024`. Cause: each kept its lock,
+/// log, MANIFEST and info log open. Guarantee: an idle database keeps its lock and its log.
+#[test]
+fn idle_database_keeps_its_lock_and_its_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), &options(100)).unwrap();
+    db.put(b"key", b"value").unwrap();
+    assert_eq!(open_files(directory.path()), ["000002.log", "LOCK"]);
+    db.flush().unwrap();
+    assert_eq!(open_files(directory.path()), ["000004.log", "LOCK"]);
+}
+
+/// Only the locks stay open if no descriptors are left for logs, and every operation still works.
+#[test]
+fn many_databases_share_few_descriptors() {
+    const DATABASES: u32 = 40;
+    let directory = tempfile::tempdir().unwrap();
+    for round in 0..3 {
+        let paths = (0..DATABASES).map(|n| directory.path().join(n.to_string()));
+        let databases: Vec<Db> = paths.map(|path| Db::open(path, &options(0)).unwrap()).collect();
+        for (n, db) in databases.iter().enumerate() {
+            for key in 0..if n == 0 { 20_000 } else { 20u32 } {
+                let value = [n as u8 + round; 100];
+                db.put_with(key.to_be_bytes(), value, &WriteOptions::default().sync(key % 5000 == 7))
+                    .unwrap();
+            }
+            if n % 10 == 0 {
+                db.compact_range(None, None).unwrap();
+            }
+        }
+        let locks = open_files(directory.path());
+        assert!(
+            locks.len() == DATABASES as usize && locks.iter().all(|name| name.ends_with("LOCK")),
+            "{locks:?}"
+        );
+        for (n, db) in databases.iter().enumerate() {
+            assert_eq!(db.get(7u32.to_be_bytes()).unwrap(), Some(vec![n as u8 + round; 100]));
+        }
+    }
+}
