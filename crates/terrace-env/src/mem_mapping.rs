@@ -2,7 +2,10 @@
 
 use std::io;
 
-use memmap2::MmapMut;
+use memmap2::{Advice, MmapMut};
+
+/// Size of a huge page in bytes.
+const HUGE_PAGE_SIZE: usize = 2 << 20;
 
 /// Memory mapping, zeroed at first.
 ///
@@ -16,7 +19,13 @@ pub struct MemMapping {
 impl MemMapping {
     /// Maps `len` bytes. Fails if the system has no more memory.
     pub fn new(len: usize) -> io::Result<MemMapping> {
-        Ok(MemMapping { map: MmapMut::map_anon(len)? })
+        let map = MmapMut::map_anon(len)?;
+        if len.is_multiple_of(HUGE_PAGE_SIZE) {
+            // Random inserts into a large memtable would miss the translation cache of the
+            // processor. Without huge pages, the mapping is only slower.
+            let _ = map.advise(Advice::HugePage);
+        }
+        Ok(MemMapping { map })
     }
 
     /// Returns all bytes. They are aligned to a page.
