@@ -51,11 +51,9 @@ impl DbOpener<'_> {
         let block_cache = self.block_cache(memory_budget.as_ref());
         let context = self.table_reader_context(memory_budget.as_ref(), &block_cache);
         let version_set = self.recovered.version_set;
-        let last_sequence = version_set.last_sequence;
-        let visible = wal_writer.as_ref().map_or(last_sequence, |writer| writer.last_sequence);
         // A comparator of the caller may be slow, and one thread inserts for a group.
         let write_queue = WriteQueue::new(options.mapped_logs == MappedLogs::Never && memtable.is_bytewise());
-        let read_state = first_read_state(&version_set, &memtable, immutable_memtables);
+        let read_state = first_read_state(&version_set, &memtable, immutable_memtables, wal_writer.as_ref());
         Arc::new_cyclic(|inner| DbInner {
             weak_self: inner.clone(),
             budget_share: join_shared_budget(self.shared_budget.as_ref(), inner, self.options),
@@ -83,7 +81,7 @@ impl DbOpener<'_> {
             write_controller: WriteController::default(),
             is_read_only: wal_writer.is_none(),
             extension: OnceLock::new(),
-            read_state: ReadStateCell::new(read_state, visible),
+            read_state,
             next_file_number,
             background_error: BackgroundError::new(),
             is_shutting_down: AtomicBool::new(false),
@@ -174,17 +172,21 @@ fn schedule_on_many_tombstones(inner: Weak<DbInner>) -> Box<dyn Fn(TableStats) +
     })
 }
 
+/// Returns the state that the first reader sees.
 fn first_read_state(
     version_set: &VersionSet,
     memtable: &Arc<Memtable>,
     immutable_memtables: Vec<Arc<Memtable>>,
-) -> ReadState {
-    ReadState {
+    writer: Option<&WalWriter>,
+) -> ReadStateCell<ReadState> {
+    let flushed_sequence = version_set.last_sequence;
+    let read_state = ReadState {
         memtable: Arc::clone(memtable),
         immutable_memtables,
         version: Arc::clone(&version_set.version),
-        flushed_sequence: version_set.last_sequence,
-    }
+        flushed_sequence,
+    };
+    ReadStateCell::new(read_state, writer.map_or(flushed_sequence, |writer| writer.last_sequence))
 }
 
 /// Creates the state of a database without background work.
