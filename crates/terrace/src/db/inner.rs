@@ -48,9 +48,9 @@
 //! - `WriteController::delayed_until`, `MemtableSizer::last_flush`: under none.
 //! - `SubcompactionQueue::state`, `TaskQueue::state`, `RecoveryFlushContext::results`,
 //!   `SortedChunkPool::free`: under none. `results` is held while unused tables are removed.
-//! - `TransactionTurn::holder`: under none. `LockManager::shards`: under none.
-//! `WaitForGraph::edges`: under a shard. The ranges of a `ReadSet`, which `ReadRange` and
-//! `RangeRecorder` name: before all other locks. A commit holds them while it takes `commit`.
+//! - `TransactionTurn::holder`, `LockManager::shards`: under none. `WaitForGraph::edges`: under a
+//!   shard. The ranges of a `ReadSet`, which `ReadRange` and `RangeRecorder` name: before all other
+//!   locks. A commit holds them while it takes `commit`.
 //! - `adoption`: before all other locks. A forked child holds it while it opens the database again,
 //!   which takes the locks of the new database.
 //! - A thread that forks holds `adoption`, `commit` and `state` of each open database, and then
