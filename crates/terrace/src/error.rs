@@ -33,7 +33,7 @@ pub enum ErrorKind {
 /// io: fsync 000043.log: No space left on device (os error 28)
 /// invalid argument: cities: does not exist (create_if_missing is false)
 /// ```
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file is missing.
@@ -66,6 +66,20 @@ pub struct Corruption {
     pub offset: Option<u64>,
     /// Found value and expected value.
     pub message: String,
+}
+
+impl std::fmt::Debug for Error {
+    /// Formats the variant and its message, because a failed `unwrap` prints this text.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::NotFound(message) => write!(f, "NotFound({message})"),
+            Error::Corruption(corruption) => write!(f, "Corruption({corruption})"),
+            Error::NotSupported(message) => write!(f, "NotSupported({message})"),
+            Error::InvalidArgument(message) => write!(f, "InvalidArgument({message})"),
+            Error::Io(error) => write!(f, "Io({error})"),
+            Error::BackgroundError(cause) => write!(f, "BackgroundError({cause:?})"),
+        }
+    }
 }
 
 impl std::fmt::Display for Corruption {
@@ -127,6 +141,11 @@ impl Error {
             Error::Io(_) => ErrorKind::Io,
             Error::BackgroundError(cause) => cause.kind(),
         }
+    }
+
+    /// Returns true if a file, or a part of it, cannot be read at all. Other files may be readable.
+    pub(crate) fn is_unreadable_file(&self) -> bool {
+        matches!(self, Error::Io(error) if error.is_unreadable())
     }
 
     /// Returns true if another process or handle has the database open.

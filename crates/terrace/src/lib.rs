@@ -50,7 +50,10 @@ mod verify;
 mod version;
 
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
-pub use db::{Db, LevelInfo, PinnedValue, TableInfo, destroy};
+pub use db::{
+    Db, DestroyOptions, DestroyReport, LevelInfo, LogEndReason, PinnedValue, RecoveredLog, RecoveryReport,
+    TableInfo, destroy, destroy_with,
+};
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
 pub use iterator::{DbIterator, Iter};
