@@ -7,7 +7,7 @@ use clap::Args;
 use terrace::ReadOptions;
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, KeyEncodingArgs};
+use crate::database::{DamageArgs, DatabaseArgs, KeyEncodingArgs};
 use crate::entry_format::Format;
 use crate::failure::{CommandResult, Failure};
 use crate::terminal;
@@ -40,12 +40,14 @@ pub(crate) struct Scan {
     /// Format of the lines
     #[arg(long, value_name = "FORMAT", default_value = "tsv")]
     format: Format,
+    #[command(flatten)]
+    damage: DamageArgs,
 }
 
 impl Run for Scan {
     fn run(self) -> CommandResult {
         let options = self.read_options()?;
-        let db = self.database.open_read_only()?;
+        let db = self.database.open_read_only(&self.damage)?;
         let mut entries = db.raw_iter_with(&options);
         if self.reverse {
             entries.seek_to_last()
@@ -61,7 +63,7 @@ impl Run for Scan {
             if self.reverse { entries.prev() } else { entries.next() }
         }
         out.flush()?;
-        Ok(entries.status()?)
+        self.damage.check(entries.status())
     }
 }
 
