@@ -1,19 +1,23 @@
 //! Arguments that name a database, and the options to open it and to write its files.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
-use terrace::{BloomFilterPolicy, Codec, Comparator, Db, FilterPolicy, Options, ReadOptions, WriteOptions};
+use terrace::{
+    BloomFilterPolicy, Codec, Comparator, Db, ErrorKind, FilterPolicy, Options, ReadOptions, WriteOptions,
+};
 use terrace_format::comparator::{IndexedDb, bytewise};
 use terrace_format::compress::{self, CODECS};
 use terrace_format::filename::FileName;
 
 use crate::escape::unescape;
-use crate::failure::{CommandResult, Failure};
+use crate::failure::{CORRUPTION_ADVICE, CommandResult, Failure};
 use crate::units::parse_size;
+use crate::{terminal, units};
 
 /// Comparator that the command line can name.
 #[derive(Debug)]
@@ -111,11 +115,30 @@ impl DatabaseArgs {
         self.comparator.options_for_reading(&self.dir)
     }
 
-    /// Opens the database without writing to any file.
-    pub(crate) fn open_read_only(&self) -> Result<Db, Failure> {
+    /// Opens the database without writing to any file. Damage that the open finds is an error, or a
+    /// warning with `--allow-damage`.
+    pub(crate) fn open_read_only(&self, damage: &DamageArgs) -> Result<Db, Failure> {
+        let db = self.open_with_damage(damage)?;
+        match damage.failure_of(&db) {
+            Some(failure) if !damage.allow_damage => Err(failure),
+            Some(failure) => {
+                damage.warn(&failure);
+                Ok(db)
+            }
+            None => Ok(db),
+        }
+    }
+
+    /// Opens the database without writing to any file. The caller reports damage in the logs.
+    pub(crate) fn open_with_damage(&self, damage: &DamageArgs) -> Result<Db, Failure> {
         let options = self.options_for_reading();
         match PathContents::inspect(&options, &self.dir)? {
-            PathContents::Database => Ok(Db::open_read_only(&self.dir, &options)?),
+            PathContents::Database if damage.allow_damage => Ok(Db::open_damaged(&self.dir, &options)?),
+            PathContents::Database => Db::open_read_only(&self.dir, &options).map_err(|error| {
+                let is_openable =
+                    error.kind() == ErrorKind::Corruption && Db::open_damaged(&self.dir, &options).is_ok();
+                if is_openable { Failure::from(error).with_note(DAMAGE_ADVICE) } else { error.into() }
+            }),
             other => other.not_a_database(&self.dir, ""),
         }
     }
@@ -143,7 +166,65 @@ impl DatabaseArgs {
                 if create => {}
             other => return other.not_a_database(&self.dir, create_advice),
         }
-        Ok(Db::open(&self.dir, &options)?)
+        let db = Db::open(&self.dir, &options)?;
+        let damage = DamageArgs { allow_damage: true };
+        if let Some(failure) = damage.failure_of(&db) {
+            damage.warn(&failure);
+        }
+        Ok(db)
+    }
+}
+
+/// Argument for reads of a damaged database.
+#[derive(Args, Default)]
+pub(crate) struct DamageArgs {
+    /// Read all readable data of a damaged database, report the damage, and exit with code 0
+    #[arg(long)]
+    pub(crate) allow_damage: bool,
+}
+
+/// Advice that is appended to the report of damage.
+const DAMAGE_ADVICE: &str = "--allow-damage reads all other data";
+
+impl DamageArgs {
+    /// Returns the failure of the command because of the damage that the open of `db` has found.
+    pub(crate) fn failure_of(&self, db: &Db) -> Option<Failure> {
+        let (first, others) = db.recovery().damage.split_first()?;
+        let others = match others.len() {
+            0 => String::new(),
+            n => format!(", and {}", units::plural(n as u64, "further problem")),
+        };
+        let path = db.path().display();
+        let failure = Failure::Database(format!("corruption: {path}: {first}{others}"));
+        Some(self.with_advice(failure.with_note(CORRUPTION_ADVICE)))
+    }
+
+    /// Returns the result of a read: with `--allow-damage`, damage is a warning.
+    pub(crate) fn check(&self, read: terrace::Result<()>) -> Result<(), Failure> {
+        match read {
+            Err(error) if error.kind() == ErrorKind::Corruption || self.allow_damage => {
+                let failure = self.with_advice(error.into());
+                if !self.allow_damage {
+                    return Err(failure);
+                }
+                self.warn(&failure);
+                Ok(())
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Prints `failure` as a warning.
+    pub(crate) fn warn(&self, failure: &Failure) {
+        if let Some(message) = failure.message() {
+            let line = format!("terrace: warning: {}\n", terminal::printable(message));
+            // One call, as for errors. The message may not be writable.
+            let _ = io::stderr().write_all(line.as_bytes());
+        }
+    }
+
+    fn with_advice(&self, failure: Failure) -> Failure {
+        if self.allow_damage { failure } else { failure.with_note(DAMAGE_ADVICE) }
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) static EXIT_CODES: &[(u8, &str)] = &[
     (0, "success"),
     (1, "key not found, or the user declined"),
     (2, "invalid command line"),
-    (3, "database error: missing, locked, corrupt, or an I/O error"),
+    (3, "database error: missing, locked, damaged, or an I/O error"),
     (4, "error in another file: missing, malformed, or an I/O error"),
     (129, "terminated by SIGHUP: the terminal was closed"),
     (130, "terminated by SIGINT: Ctrl-C"),

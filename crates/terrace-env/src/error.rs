@@ -1,5 +1,6 @@
 //! File errors: the operation, the file, and the reason of the operating system.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,9 @@ pub enum LockHolder {
     /// Another process holds the lock.
     #[error("the database is open in another process")]
     OtherProcess,
+    /// The system does not tell which process holds the lock.
+    #[error("the database is open elsewhere")]
+    Unknown,
 }
 
 impl From<LockHolder> for io::Error {
@@ -44,13 +48,32 @@ impl From<UnexpectedFile> for io::Error {
     }
 }
 
+/// Error numbers of bad sectors, of damaged file systems, of failed disks, and of links that form a
+/// circle.
+#[cfg(unix)]
+const UNREADABLE_ERRNOS: &[i32] = &[
+    libc::EIO,
+    libc::ENXIO,
+    libc::ENODEV,
+    libc::ELOOP,
+    libc::EISDIR,
+    #[cfg(target_os = "linux")]
+    libc::ENODATA,
+    #[cfg(target_os = "linux")]
+    libc::EBADMSG,
+    #[cfg(target_os = "linux")]
+    libc::EUCLEAN,
+    #[cfg(target_os = "linux")]
+    libc::EREMOTEIO,
+];
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, FileError>;
 
 /// Failed operation on a file.
 ///
 /// The message is a sentence: `fsync 000043.log: No space left on device (os error 28)`.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{op} {}: {source}", path.display())]
 pub struct FileError {
     /// Operation, as an operator knows it: `open`, `read`, `fsync`, `rename`.
@@ -59,6 +82,12 @@ pub struct FileError {
     pub path: PathBuf,
     /// Reason of the failure.
     pub source: io::Error,
+}
+
+impl fmt::Debug for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FileError({self})")
+    }
 }
 
 impl FileError {
@@ -85,6 +114,20 @@ impl FileError {
     /// Returns the refused kind of file, if the operation failed because of one.
     pub fn unexpected_file(&self) -> Option<UnexpectedFile> {
         UnexpectedFile::of(&self.source)
+    }
+
+    /// Returns true if the file, or a part of it, cannot be read at all: the disk returns an error,
+    /// or another kind of file or nothing is in its place. Other files may be readable. A missing
+    /// permission and exhausted resources are no such errors.
+    pub fn is_unreadable(&self) -> bool {
+        #[cfg(unix)]
+        let is_disk_error =
+            self.source.raw_os_error().is_some_and(|errno| UNREADABLE_ERRNOS.contains(&errno));
+        #[cfg(not(unix))]
+        let is_disk_error = false;
+        // A custom file system may return errors without a number.
+        let is_custom = self.source.raw_os_error().is_none() && self.kind() == io::ErrorKind::Other;
+        self.unexpected_file().is_some() || self.is_not_found() || is_disk_error || is_custom
     }
 
     /// Returns true if the file system does not support the operation.

@@ -132,6 +132,12 @@ pub trait FileSystem: Debug + Send + Sync {
     /// this call.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
+    /// Returns a line for the info log if the system has refused a directory sync, which
+    /// [`FileSystem::sync_dir`] then treats as done. The default implementation returns none.
+    fn refused_directory_sync(&self) -> Option<&str> {
+        None
+    }
+
     /// Locks the database whose lock file is `path`.
     ///
     /// Fails at once with [`std::io::ErrorKind::WouldBlock`] if another opener holds the lock: in

@@ -3,7 +3,7 @@
 //! Both generators are SplitMix64: a counter with an odd step, and a mixing function. The state is
 //! one atomic counter, so threads share a generator without a lock, and every seed is equally good.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Source of random numbers. Every thread may use it. Not for secrets.
@@ -47,9 +47,14 @@ fn mix64(mut z: u64) -> u64 {
 }
 
 /// Generator with a random seed for every instance.
-#[derive(Debug)]
 pub struct SystemRandom {
     generator: SeededRandom,
+}
+
+impl Debug for SystemRandom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SystemRandom")
+    }
 }
 
 impl SystemRandom {

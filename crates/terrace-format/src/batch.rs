@@ -36,7 +36,7 @@ const LARGE_OPERATION: usize = 64 << 10;
 pub const MAX_KEY_OR_VALUE_LEN: usize = u32::MAX as usize - 64;
 
 /// One operation of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum BatchOp<'a> {
     /// Sets the value of `key`.
     Put {
@@ -383,6 +383,15 @@ impl WriteBatch {
         match u32::try_from(self.len() + more) {
             Ok(count) => self.rep[COUNT_OFFSET..BATCH_HEADER_SIZE].copy_from_slice(&count.to_le_bytes()),
             Err(_) => self.oversized = true,
+        }
+    }
+}
+
+impl fmt::Debug for BatchOp<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BatchOp::Put { key, value } => write!(f, "Put({} ({} bytes))", key.escape_ascii(), value.len()),
+            BatchOp::Delete { key } => write!(f, "Delete({})", key.escape_ascii()),
         }
     }
 }

@@ -23,6 +23,7 @@ mod zlib;
 mod zstd;
 
 use std::cell::RefCell;
+use std::fmt;
 
 use crate::coding::get_varint32;
 use crate::decode_error::{DecodeError, DecodeErrorKind};
@@ -56,7 +57,6 @@ missing!(mod zlib, feature "zlib": "zlib" compress decompress, "deflate" compres
 missing!(mod zstd, feature "zstd": "zstd" compress decompress);
 
 /// Compression method of blocks.
-#[derive(Debug)]
 pub struct Codec {
     /// Codec byte in the block trailer. A value is never reused or renumbered.
     pub id: u8,
@@ -79,6 +79,12 @@ pub struct Codec {
     /// Replaces the contents of the vector by the decompressed block. It reuses the memory of the
     /// vector if that suffices. After an error, the contents are arbitrary.
     pub decompress: fn(&[u8], &mut Vec<u8>) -> Result<(), DecodeError>,
+}
+
+impl fmt::Debug for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Codec({})", self.name)
+    }
 }
 
 /// Uncompressed block.

@@ -37,7 +37,7 @@ pub enum ErrorKind {
 /// io: fsync 000043.log: No space left on device (os error 28)
 /// invalid argument: cities: does not exist (create_if_missing is false)
 /// ```
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file is missing.
@@ -109,6 +109,25 @@ pub struct Corruption {
     pub message: String,
 }
 
+impl std::fmt::Debug for Error {
+    /// Formats the variant and its message, because a failed `unwrap` prints this text.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::NotFound(message) => write!(f, "NotFound({message})"),
+            Error::Corruption(corruption) => write!(f, "Corruption({corruption})"),
+            Error::NotSupported(message) => write!(f, "NotSupported({message})"),
+            Error::InvalidArgument(message) => write!(f, "InvalidArgument({message})"),
+            Error::Io(error) => write!(f, "Io({error})"),
+            Error::BackgroundError(cause) => write!(f, "BackgroundError({cause:?})"),
+            Error::ComparatorMismatch { .. } => write!(f, "ComparatorMismatch({self})"),
+            Error::Conflict { .. } => write!(f, "Conflict({self})"),
+            Error::Deadlock { .. } => write!(f, "Deadlock({self})"),
+            Error::LockTimeout { .. } => write!(f, "LockTimeout({self})"),
+            Error::TransactionTooLarge { .. } => write!(f, "TransactionTooLarge({self})"),
+        }
+    }
+}
+
 impl std::fmt::Display for Corruption {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.path.file_name().unwrap_or(self.path.as_os_str());
@@ -170,6 +189,11 @@ impl Error {
             Error::Conflict { .. } | Error::Deadlock { .. } | Error::LockTimeout { .. } => ErrorKind::Busy,
             Error::TransactionTooLarge { .. } => ErrorKind::InvalidArgument,
         }
+    }
+
+    /// Returns true if a file, or a part of it, cannot be read at all. Other files may be readable.
+    pub(crate) fn is_unreadable_file(&self) -> bool {
+        matches!(self, Error::Io(error) if error.is_unreadable())
     }
 
     /// Returns true if another process or handle has the database open.

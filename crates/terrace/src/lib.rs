@@ -53,7 +53,8 @@ mod version;
 
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use db::{
-    Db, LevelInfo, PinnedValue, TableInfo, Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy,
+    Db, DestroyOptions, DestroyReport, LevelInfo, LogEndReason, PinnedValue, RecoveredLog, RecoveryReport,
+    TableInfo, Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy, destroy_with,
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};

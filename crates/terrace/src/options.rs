@@ -1,6 +1,7 @@
 //! Options of a database, of a read and of a write, with LevelDB's names and defaults.
 
 use std::any::Any;
+use std::fmt;
 
 use terrace_env::{Env, MappedLogs};
 use terrace_format::comparator::{Comparator, bytewise};
@@ -345,7 +346,7 @@ impl From<&Options> for TableOptions {
 /// assert_eq!(db.iter_with(&range).count(), 1);
 /// # Ok::<(), terrace::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// Verifies the checksum of an uncompressed block in a mapped table at every read of it.
@@ -366,6 +367,20 @@ pub struct ReadOptions {
     pub upper_bound: Option<Vec<u8>>,
     /// Prefix of all keys that an iterator shows. Needs the bytewise comparator.
     pub prefix: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for ReadOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |key: &Option<Vec<u8>>| key.as_ref().map(|key| key.escape_ascii().to_string());
+        f.debug_struct("ReadOptions")
+            .field("verify_checksums", &self.verify_checksums)
+            .field("fill_cache", &self.fill_cache)
+            .field("snapshot", &self.snapshot)
+            .field("lower_bound", &text(&self.lower_bound))
+            .field("upper_bound", &text(&self.upper_bound))
+            .field("prefix", &text(&self.prefix))
+            .finish()
+    }
 }
 
 impl ReadOptions {

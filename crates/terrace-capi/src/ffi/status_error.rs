@@ -87,7 +87,9 @@ fn io_error_message(error: &FileError) -> String {
     let path = error.path.display();
     match error.lock_holder() {
         Some(LockHolder::ThisProcess) => return format!("lock {path}: already held by process"),
-        Some(LockHolder::OtherProcess) => return format!("lock {path}: Resource temporarily unavailable"),
+        Some(LockHolder::OtherProcess | LockHolder::Unknown) => {
+            return format!("lock {path}: Resource temporarily unavailable");
+        }
         None => {}
     }
     let reason = error.source.to_string();

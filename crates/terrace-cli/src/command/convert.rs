@@ -9,7 +9,9 @@ use terrace_env::Clock;
 use super::compact::table_summary;
 use crate::cli::Run;
 use crate::confirmation;
-use crate::database::{DatabaseArgs, FileFormatArgs, MemoryArgs, codec_parser, is_compatible_change};
+use crate::database::{
+    DamageArgs, DatabaseArgs, FileFormatArgs, MemoryArgs, codec_parser, is_compatible_change,
+};
 use crate::failure::CommandResult;
 use crate::progress::Progress;
 use crate::{terminal, units};
@@ -33,7 +35,7 @@ pub(crate) struct Convert {
 impl Run for Convert {
     fn run(self) -> CommandResult {
         let new = self.compression;
-        let old = self.database.open_read_only()?.codec();
+        let old = self.database.open_read_only(&DamageArgs::default())?.codec();
         if !self.yes && !is_compatible_change(old, new) {
             self.confirm(old)?;
         }

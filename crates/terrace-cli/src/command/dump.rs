@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use terrace::{Db, DbIterator, ReadOptions};
 
 use crate::cli::Run;
-use crate::database::{ComparatorArg, DatabaseArgs};
+use crate::database::{ComparatorArg, DamageArgs, DatabaseArgs};
 use crate::entry_format::Format;
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
@@ -32,6 +32,8 @@ pub(crate) struct Dump {
     format: Option<Format>,
     #[command(flatten)]
     comparator: ComparatorArg,
+    #[command(flatten)]
+    damage: DamageArgs,
 }
 
 impl Run for Dump {
@@ -46,7 +48,7 @@ impl Run for Dump {
         let format = Format::for_output(self.format, self.hex);
         // The parser requires a directory if there is no file.
         let database = DatabaseArgs { dir: self.dir.unwrap_or_default(), comparator: self.comparator };
-        dump_entries(&database.open_read_only()?, format, &mut out)
+        dump_entries(&database.open_read_only(&self.damage)?, format, &self.damage, &mut out)
     }
 }
 
@@ -64,7 +66,7 @@ fn database_and_file(dir: &Path, file: &Path) -> Failure {
 /// Entries between two updates of the progress bar.
 const ENTRIES_PER_PROGRESS_UPDATE: u64 = 20_000;
 
-fn dump_entries(db: &Db, format: Format, out: &mut impl Write) -> CommandResult {
+fn dump_entries(db: &Db, format: Format, damage: &DamageArgs, out: &mut impl Write) -> CommandResult {
     let options = ReadOptions::default().verify_checksums(true).fill_cache(false);
     let mut progress =
         Progress::bytes("dumping", Some(db.levels().iter().map(level_chart::level_bytes).sum()));
@@ -75,13 +77,16 @@ fn dump_entries(db: &Db, format: Format, out: &mut impl Write) -> CommandResult 
     while entries.valid() {
         format.write(out, entries.key(), Some(entries.value()))?;
         count += 1;
-        if count.is_multiple_of(ENTRIES_PER_PROGRESS_UPDATE) {
-            progress.set_position(dumped_bytes(db, &first, &entries)?);
+        if count.is_multiple_of(ENTRIES_PER_PROGRESS_UPDATE)
+            && let Ok(done) = dumped_bytes(db, &first, &entries)
+        {
+            progress.set_position(done);
         }
         entries.next();
     }
     out.flush()?;
-    Ok(entries.status()?)
+    drop(progress);
+    damage.check(entries.status())
 }
 
 /// Table bytes between the first key and the current one. This is the progress of the dump in the

@@ -5,9 +5,10 @@ use std::io::Write;
 
 use clap::Args;
 use data_encoding::HEXLOWER;
+use terrace::Db;
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, KeyEncodingArgs};
+use crate::database::{DamageArgs, DatabaseArgs, KeyEncodingArgs};
 use crate::escape::Escaped;
 use crate::failure::{CommandResult, Failure};
 use crate::terminal;
@@ -24,12 +25,15 @@ pub(crate) struct Get {
     /// Print the unmodified bytes of the value, without a line feed at the end
     #[arg(long, conflicts_with = "hex")]
     raw: bool,
+    #[command(flatten)]
+    damage: DamageArgs,
 }
 
 impl Run for Get {
     fn run(self) -> CommandResult {
         let key = self.encoding.decode(&self.key)?;
-        let Some(value) = self.database.open_read_only()?.get(&key)? else {
+        let db = self.database.open_read_only(&self.damage)?;
+        let Some(value) = self.value_of(&db, &key)? else {
             return Err(Failure::NegativeAnswer(format!(
                 "{}: no key '{}'",
                 self.database.dir.display(),
@@ -43,5 +47,20 @@ impl Run for Get {
             _ => writeln!(out, "{}", Escaped(&value))?,
         }
         Ok(out.flush()?)
+    }
+}
+
+impl Get {
+    /// Returns the value of `key`. With `--allow-damage`, damaged blocks and tables count as empty.
+    fn value_of(&self, db: &Db, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        let value = db.get(key);
+        if let Err(error) = value {
+            self.damage.check(Err(error))?;
+            let mut entries = db.raw_iter();
+            entries.seek(key);
+            let is_found = entries.valid() && entries.key() == key;
+            return Ok(is_found.then(|| entries.value().to_vec()));
+        }
+        Ok(value?)
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, KeyEncodingArgs, KeyRangeArgs};
+use crate::database::{DamageArgs, DatabaseArgs, KeyEncodingArgs, KeyRangeArgs};
 use crate::entry_format::Format;
 use crate::failure::CommandResult;
 use crate::terminal;
@@ -31,13 +31,15 @@ pub(crate) struct Scan {
     /// Format of the lines [default: tsv, or hex with --hex]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
+    #[command(flatten)]
+    damage: DamageArgs,
 }
 
 impl Run for Scan {
     fn run(self) -> CommandResult {
         let options = self.range.read_options(&self.encoding)?;
         let format = Format::for_output(self.format, self.encoding.hex);
-        let db = self.database.open_read_only()?;
+        let db = self.database.open_read_only(&self.damage)?;
         let mut entries = db.raw_iter_with(&options);
         if self.reverse {
             entries.seek_to_last()
@@ -53,6 +55,6 @@ impl Run for Scan {
             if self.reverse { entries.prev() } else { entries.next() }
         }
         out.flush()?;
-        Ok(entries.status()?)
+        self.damage.check(entries.status())
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use terrace::{Comparator, Db, LevelInfo, Options, TableInfo};
+use terrace::{Comparator, Db, LevelInfo, Options, RecoveredLog, RecoveryReport, TableInfo};
 use terrace_format::filename::FileName;
 
 use crate::cli::Run;
-use crate::database::DatabaseArgs;
+use crate::database::{DamageArgs, DatabaseArgs};
 use crate::entry_format;
 use crate::escape::Escaped;
 use crate::failure::{CommandResult, Failure};
@@ -25,11 +25,13 @@ pub(crate) struct Stat {
     /// Print all properties of all files as one line of JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    damage: DamageArgs,
 }
 
 impl Run for Stat {
     fn run(self) -> CommandResult {
-        let db = self.database.open_read_only()?;
+        let db = self.database.open_with_damage(&self.damage)?;
         let summary = DatabaseSummary::collect(&db, &self.database.options_for_reading())?;
         let mut out = terminal::output();
         if self.json {
@@ -37,7 +39,15 @@ impl Run for Stat {
         } else {
             summary.draw(&mut out, &Style::of_stdout())?;
         }
-        Ok(out.flush()?)
+        out.flush()?;
+        match self.damage.failure_of(&db) {
+            Some(failure) if !self.damage.allow_damage => Err(failure),
+            Some(failure) => {
+                self.damage.warn(&failure);
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -54,6 +64,8 @@ pub(crate) struct DatabaseSummary {
     /// Bytes of memory in use right after the open: mostly memtables replayed from the logs.
     memory: u64,
     levels: Vec<LevelInfo>,
+    /// End of each log, and damage.
+    recovery: RecoveryReport,
 }
 
 impl DatabaseSummary {
@@ -68,6 +80,7 @@ impl DatabaseSummary {
             log_bytes: log_bytes(options, db.path())?,
             memory: db.property("terrace.memory").and_then(|bytes| bytes.parse().ok()).unwrap_or(0),
             levels: db.levels(),
+            recovery: db.recovery().clone(),
         })
     }
 
@@ -99,6 +112,12 @@ impl DatabaseSummary {
                 self.codec
             )?;
         }
+        for log in self.recovery.logs.iter().filter(|log| log.length > 0) {
+            let file = FileName::Log(log.number);
+            let end = units::count(log.end);
+            let length = units::count(log.length);
+            writeln!(out, "{file} ends at {end} of {length} bytes: {}", log.reason)?;
+        }
         writeln!(out)?;
         level_chart::draw(out, &self.levels, &*self.comparator, style)
     }
@@ -115,9 +134,15 @@ impl DatabaseSummary {
             "memory": self.memory,
             "table_bytes": self.bytes(),
             "tables": self.files(),
+            "logs": self.recovery.logs.iter().map(log_to_json).collect::<Vec<_>>(),
+            "damage": self.recovery.damage.iter().map(|damage| damage.to_string()).collect::<Vec<_>>(),
             "levels": self.levels.iter().map(level_to_json).collect::<Vec<_>>(),
         })
     }
+}
+
+fn log_to_json(log: &RecoveredLog) -> Value {
+    json!({ "number": log.number, "length": log.length, "end": log.end, "reason": log.reason.to_string() })
 }
 
 fn level_to_json(level: &LevelInfo) -> Value {

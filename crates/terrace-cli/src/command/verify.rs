@@ -31,15 +31,25 @@ impl Run for Verify {
         drop(progress);
 
         let mut out = terminal::output();
-        writeln!(out, "{}", terminal::printable(&report).trim_end())?;
-        out.flush()?;
-        match report.problems.len() as u64 {
-            0 => Ok(()),
-            n => Err(Failure::Database(format!(
-                "{}: {}; terrace repair --dry-run shows what can be recovered",
-                self.database.dir.display(),
-                units::plural(n, "problem")
-            ))),
+        for problem in &report.problems {
+            writeln!(out, "{}", terminal::printable(problem))?;
         }
+        for note in &report.notes {
+            writeln!(out, "note: {}", terminal::printable(note))?;
+        }
+        let files = units::plural(report.files, "file");
+        let problems = match report.problems.len() as u64 {
+            0 => "no problem".to_owned(),
+            n => units::plural(n, "problem"),
+        };
+        writeln!(out, "{files}, {}, {}: {problems}", units::size(report.bytes), report.entry_counts())?;
+        out.flush()?;
+        if report.is_clean() {
+            return Ok(());
+        }
+        let dir = self.database.dir.display();
+        Err(Failure::Database(format!(
+            "{dir}: {problems}; terrace repair --dry-run shows what can be recovered"
+        )))
     }
 }

@@ -176,7 +176,7 @@ fn database_without_current() {
         trial.run(line).assert_error(3, message);
         assert_eq!(trial.list("db"), files, "{line}");
     }
-    trial.run("verify db").assert_contains(3, &["CURRENT: ", "2 entries: 1 problem"]);
+    trial.run("verify db").assert_contains(3, &["CURRENT: ", "2 versions: 1 problem"]);
     trial.run("repair db").assert_contains(0, &[]);
     trial.run("scan db").assert_output(0, "a\t1\nb\t2\n");
 }

@@ -3,6 +3,7 @@
 mod bad_input;
 mod bench;
 mod cli_test;
+mod damage;
 mod dump_file;
 mod entries;
 mod foreign_codecs;

@@ -11,6 +11,7 @@ mod plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fmt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,11 +28,16 @@ use faulty_files::{FaultyLogFile, FaultyRandomAccessFile, FaultySequentialFile, 
 pub use plan::{Errno, Fault, FaultPlan, FaultPlanError, FaultRule, FileOp};
 
 /// File system with injected faults.
-#[derive(Debug)]
 pub struct FaultFs {
     inner: Arc<dyn FileSystem>,
     state: Arc<Mutex<FaultState>>,
     maps_files: bool,
+}
+
+impl fmt::Debug for FaultFs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FaultFs({:?})", self.inner)
+    }
 }
 
 impl FaultFs {
@@ -258,6 +264,10 @@ impl FileSystem for FaultFs {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.check_call(FileOp::SyncDir, "fsync", dir)?;
         self.inner.sync_dir(dir)
+    }
+
+    fn refused_directory_sync(&self) -> Option<&str> {
+        self.inner.refused_directory_sync()
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {

@@ -36,14 +36,14 @@ use terrace_sync::mutant;
 use terrace_sync::native_locks::Mutex;
 
 use super::lock_owner::OwnerProcess;
-use super::open;
+use super::{lock_holder, open};
 use crate::error::{FileError, LockHolder, Result};
 use crate::fs::{FileLock, LockMode, LockOwner};
 use crate::lock_table::LockTable;
 use crate::process::ProcessToken;
 
 /// Identity of a file, independent of its path: device and inode.
-type FileId = (u64, u64);
+pub(super) type FileId = (u64, u64);
 
 /// Locks of this process. The mutex is held while a lock is taken or released, so that the table
 /// agrees with the system. A thread that forks holds it, too.
@@ -206,7 +206,8 @@ pub(super) fn lock_file(path: &Path, mode: LockMode) -> Result<PosixFileLock> {
         }
     }
     // The operation tells a file that cannot be opened from one that cannot be locked.
-    let file = open_lock_file(path, mode).map_err(|e| FileError::new("open", path, e))?;
+    let file = open_lock_file(path, mode)
+        .map_err(|e| FileError::new("open", path, name_required_permission(path, mode, e)))?;
     lock_opened_file(&mut locks, path, file, mode, PREFERRED_RECORD_LOCK).map_err(fail)
 }
 
@@ -231,15 +232,15 @@ fn lock_opened_file(
 
 /// Takes both kinds of lock.
 fn take_locks(file: &mut LockedFile, path: &Path, file_id: FileId, mode: LockMode) -> io::Result<()> {
-    lock_record(file, mode).map_err(map_lock_error)?;
+    lock_record(file, mode).map_err(|e| lock_holder::map_lock_error(e, &file.file, file_id))?;
     if !mutant!(LockReleasedByFailedOpen) {
-        lock_flock(file, mode).map_err(map_lock_error)?;
+        lock_flock(file, mode).map_err(|e| lock_holder::map_lock_error(e, &file.file, file_id))?;
     }
     if fs::metadata(path).is_ok_and(|metadata| self::file_id(&metadata) == file_id) {
         return Ok(());
     }
-    // Another process has destroyed the database and removed the file since it was opened.
-    Err(LockHolder::OtherProcess.into())
+    // Another opener has destroyed the database and removed the file since it was opened.
+    Err(LockHolder::Unknown.into())
 }
 
 impl Drop for PosixFileLock {
@@ -264,7 +265,7 @@ impl FileLock for PosixFileLock {
     }
 }
 
-fn file_id(metadata: &Metadata) -> FileId {
+pub(super) fn file_id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 
@@ -297,12 +298,20 @@ fn is_refusal(e: &io::Error) -> bool {
     e.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno))
 }
 
-/// Maps the two system errors that mean a conflicting lock.
-fn map_lock_error(e: io::Error) -> io::Error {
-    match e.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => LockHolder::OtherProcess.into(),
-        _ => e,
+/// Adds the permission that the open of the lock file needs to the error of a missing permission.
+fn name_required_permission(path: &Path, mode: LockMode, e: io::Error) -> io::Error {
+    if e.kind() != io::ErrorKind::PermissionDenied {
+        return e;
     }
+    let needed = match (fs::symlink_metadata(path), mode) {
+        (Ok(_), LockMode::Exclusive) => "a writer needs read and write permission for this file",
+        (Ok(_), LockMode::Shared) => "a reader needs read permission for this file",
+        (Err(missing), _) if missing.kind() == io::ErrorKind::NotFound => {
+            "a writer needs write permission for the directory, to create this file"
+        }
+        (Err(_), _) => "the process needs search permission for the directory",
+    };
+    io::Error::new(e.kind(), format!("{e}: {needed}"))
 }
 
 const PREFERRED_RECORD_LOCK: RecordLock = if cfg!(any(target_os = "linux", target_os = "android")) {
@@ -387,6 +396,59 @@ mod tests {
             }
             drop(other);
             drop(lock_file(&path, LockMode::Exclusive).unwrap());
+        }
+    }
+
+    /// Regression: a lock that this process held without Terrace, for example with LevelDB, gave
+    /// "the database is open in another process".
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn holder_of_a_lock_of_this_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        fs::write(&path, "").unwrap();
+        let record =
+            |file: &File, owner| set_record_lock(file, owner, libc::F_WRLCK as libc::c_short).unwrap();
+        let takes: [&dyn Fn(&File); 3] = [
+            &|file| record(file, RecordLock::Process),
+            &|file| record(file, RecordLock::FileDescription),
+            &|file| flock(file, FlockOperation::NonBlockingLockExclusive).unwrap(),
+        ];
+        for (kind, take) in takes.iter().enumerate() {
+            let holder = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            take(&holder);
+            let error = lock_file(&path, LockMode::Exclusive).unwrap_err();
+            assert_eq!(error.lock_holder(), Some(LockHolder::ThisProcess), "kind {kind}");
+            // The refused file is closed only after this, or its close would release the lock.
+            drop(holder);
+        }
+    }
+
+    /// Regression: a system that forbids locks gave "the database is open in another process".
+    #[test]
+    fn forbidden_lock_is_no_other_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("LOCK")).unwrap();
+        let id = file_id(&file.metadata().unwrap());
+        let forbidden = lock_holder::map_lock_error(io::Error::from_raw_os_error(libc::EACCES), &file, id);
+        assert_eq!(forbidden.raw_os_error(), Some(libc::EACCES));
+    }
+
+    #[test]
+    fn required_permissions() {
+        let dir = tempfile::tempdir().unwrap();
+        let existing = dir.path().join("LOCK");
+        fs::write(&existing, "").unwrap();
+        let missing = dir.path().join("LOCK2");
+        for (path, mode, needed) in [
+            (&existing, LockMode::Exclusive, "a writer needs read and write permission for this file"),
+            (&existing, LockMode::Shared, "a reader needs read permission for this file"),
+            (&missing, LockMode::Exclusive, "a writer needs write permission for the directory"),
+        ] {
+            let error = name_required_permission(path, mode, io::Error::from_raw_os_error(libc::EACCES));
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            let expect = format!("Permission denied (os error 13): {needed}");
+            assert!(error.to_string().starts_with(&expect), "{error}");
         }
     }
 

@@ -10,6 +10,7 @@
 //!             +-- log_file            logs, mapped (mapped_log) or appended
 //!             +-- log_method          choice between the two (xfs_geometry)
 //!             +-- lock                database lock against every kind of LevelDB
+//!             +-- lock_holder         process that holds a conflicting lock
 //!             +-- lock_owner          exit of the process that took a lock
 //!             +-- fork                locks across a fork, detection of forked children
 //! ```
@@ -26,6 +27,7 @@ mod files;
 mod fork;
 mod limits;
 mod lock;
+mod lock_holder;
 mod lock_owner;
 mod log_file;
 mod log_method;
@@ -38,11 +40,12 @@ mod reopened_file;
 mod xfs_geometry;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{FileError, Result};
 use crate::fs::{
@@ -55,16 +58,18 @@ use log_file::PosixLogFile;
 pub(crate) use memory_limit::has_little_address_space;
 
 /// File system of the operating system.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct PosixFs {
     limits: Arc<ResourceLimits>,
+    /// First refusal of a directory sync by the system.
+    refused_directory_sync: Arc<OnceLock<String>>,
 }
 
 impl PosixFs {
     /// Creates a handle to the file system. All these handles share the limits of the process:
     /// 1,000 mapped files, with half of the memory limit of the process in total.
     pub fn new() -> PosixFs {
-        PosixFs { limits: ResourceLimits::process_wide() }
+        PosixFs { limits: ResourceLimits::process_wide(), refused_directory_sync: Arc::default() }
     }
 
     /// Creates a handle with its own limits on the number of mapped files, their total bytes, and
@@ -72,7 +77,14 @@ impl PosixFs {
     ///
     /// Random-access files beyond these limits are opened for each read.
     pub fn with_limits(mmaps: usize, mmap_bytes: usize, open_files: usize) -> PosixFs {
-        PosixFs { limits: Arc::new(ResourceLimits::new(mmaps, mmap_bytes, open_files)) }
+        let limits = Arc::new(ResourceLimits::new(mmaps, mmap_bytes, open_files));
+        PosixFs { limits, refused_directory_sync: Arc::default() }
+    }
+}
+
+impl fmt::Debug for PosixFs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PosixFs")
     }
 }
 
@@ -130,13 +142,16 @@ impl FileSystem for PosixFs {
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        path.try_exists().map_err(|e| FileError::new("stat", path, e))
+        match path.try_exists() {
+            Err(e) if is_circular_link(&e) => Ok(false),
+            exists => exists.map_err(|e| FileError::new("stat", path, e)),
+        }
     }
 
     fn is_dir(&self, path: &Path) -> Result<bool> {
         match fs::metadata(path) {
             Ok(metadata) => Ok(metadata.is_dir()),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) if e.kind() == io::ErrorKind::NotFound || is_circular_link(&e) => Ok(false),
             Err(e) => Err(FileError::new("stat", path, e)),
         }
     }
@@ -179,19 +194,37 @@ impl FileSystem for PosixFs {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_DIRECTORY);
-        match options.open(dir).map_err(open_error(dir))?.sync_all() {
-            // Some file systems and systems report in this way that they cannot sync directories.
-            // Nothing more durable is possible.
-            Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP)) => {
+        let synced = options.open(dir).map_err(open_error(dir))?.sync_all();
+        let synced = synced.map_err(|e| FileError::new("fsync", dir, e));
+        match synced {
+            Err(error) if is_refused_directory_sync(&error.source) => {
+                self.refused_directory_sync.get_or_init(|| format!("Directories are not synced: {error}"));
                 Ok(())
             }
-            other => other.map_err(|e| FileError::new("fsync", dir, e)),
+            synced => synced,
         }
+    }
+
+    fn refused_directory_sync(&self) -> Option<&str> {
+        self.refused_directory_sync.get().map(String::as_str)
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
         Ok(Box::new(lock::lock_file(path, mode)?))
     }
+}
+
+/// Returns true for the error of links that lead back to themselves: there is no file, as for a
+/// dangling link.
+fn is_circular_link(e: &io::Error) -> bool {
+    e.raw_os_error() == Some(libc::ELOOP)
+}
+
+/// Returns true for the errors of a file system, a system or a sandbox that cannot sync
+/// directories. Nothing more durable is possible then.
+fn is_refused_directory_sync(e: &io::Error) -> bool {
+    const REFUSALS: [i32; 4] = [libc::EINVAL, libc::ENOSYS, libc::EOPNOTSUPP, libc::EPERM];
+    e.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno))
 }
 
 /// Returns a random number, or `None` if the system refuses.
@@ -203,4 +236,17 @@ pub(crate) fn random_seed() -> Option<u64> {
 
 fn open_error(path: &Path) -> impl Fn(io::Error) -> FileError {
     move |e| FileError::new("open", path, e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: in a sandbox that forbids the sync of directories, each write failed.
+    #[test]
+    fn refused_directory_syncs() {
+        let is_refusal = |errno| is_refused_directory_sync(&io::Error::from_raw_os_error(errno));
+        assert!([libc::EPERM, libc::EINVAL, libc::ENOSYS].into_iter().all(is_refusal));
+        assert!(![libc::EIO, libc::ENOSPC, libc::EACCES].into_iter().any(is_refusal));
+    }
 }

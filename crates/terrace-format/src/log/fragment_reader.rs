@@ -196,11 +196,29 @@ impl<R: LogSource> FragmentReader<R> {
         }
     }
 
+    /// Returns true if a valid fragment begins anywhere after the current position. Unlike
+    /// [`FragmentReader::find_valid_fragment`], it trusts no length, so the fragment may also be
+    /// part of a value: it proves that bytes exist, and not that they are a record.
+    fn is_valid_fragment_ahead(&self) -> bool {
+        let rest = &self.block[self.block_pos..];
+        let mut headers = rest.windows(FRAGMENT_HEADER_SIZE).enumerate().skip(1);
+        headers.any(|(at, header)| {
+            let [c0, c1, c2, c3, l0, l1, kind] = *header else { return false };
+            let start = at + FRAGMENT_HEADER_SIZE;
+            let is_type = (fragment_type::FULL..=fragment_type::LAST).contains(&kind);
+            let payload = rest.get(start..start + usize::from(u16::from_le_bytes([l0, l1])));
+            payload.filter(|_| is_type).is_some_and(|payload| {
+                fragment_checksum(kind, payload) == u32::from_le_bytes([c0, c1, c2, c3])
+            })
+        })
+    }
+
     /// Handles a fragment that is longer than its block: corruption, or the end of a file that its
-    /// writer did not complete.
+    /// writer did not complete. After such an end, no fragment follows.
     fn truncated_fragment(&mut self, offset: u64, len: usize, available: usize) -> FragmentRead {
+        let is_end = self.is_last_block() && !self.is_valid_fragment_ahead();
         let dropped = self.skip_rest();
-        if self.is_last_block() {
+        if is_end {
             return FragmentRead::End;
         }
         let found = format!("a fragment of {len} bytes");

@@ -232,8 +232,15 @@ impl FaultRun<'_> {
                         &terrace::RepairOptions::default(),
                     );
                     self.allowed.record_outcome("repair", result.as_ref().err());
-                    if result.is_ok_and(|report| report.changed) {
-                        self.allowed.record_repair();
+                    match result {
+                        Ok(report) if report.changed => {
+                            let mut problems = report.problems.iter();
+                            self.allowed
+                                .record_repair(problems.any(|problem| problem.message.contains("io: ")));
+                        }
+                        // The repaired database may be live already.
+                        Err(_) if self.has_unreadable_files() => self.allowed.record_repair(true),
+                        _ => {}
                     }
                 }
                 self.open()?;
@@ -277,8 +284,17 @@ impl FaultRun<'_> {
         self.fault_fs.failed_calls().iter().any(|(op, _)| *op == FileOp::Read)
     }
 
+    /// Returns true if a call has failed after which a repair may have moved a file to `lost/`.
+    fn has_unreadable_files(&self) -> bool {
+        let failed_calls = self.fault_fs.failed_calls();
+        failed_calls.iter().any(|(op, _)| matches!(op, FileOp::Open | FileOp::Read | FileOp::Stat))
+    }
+
     /// Checks that a kill and a power cut at this point leave all acknowledged writes.
     fn check_crash_images(&mut self, seed: u64) -> Result<(), String> {
+        if self.allowed.unreadable_data_lost {
+            return Ok(());
+        }
         let profile = &POWER_LOSS_PROFILES[seed as usize % POWER_LOSS_PROFILES.len()];
         for (name, crash) in [
             ("killed", Crash::Kill),

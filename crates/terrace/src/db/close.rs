@@ -50,6 +50,7 @@ impl DbInner {
         drop(commit);
         self.remove_obsolete_files();
         self.log_timers();
+        self.log_refused_directory_sync();
         *self.db_lock.lock() = None;
         outcome
     }

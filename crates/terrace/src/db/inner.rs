@@ -83,6 +83,7 @@ use super::components::memory_budget::MemoryBudget;
 use super::components::memtable_size::MemtableSizer;
 use super::components::obsolete_tables::ObsoleteTables;
 use super::components::read_state::ReadStateCell;
+use super::components::recovery_report::RecoveryReport;
 use super::components::wal::WalWriter;
 use super::components::wal_sync::WalSync;
 use super::components::write_contention::WriteContention;
@@ -115,6 +116,8 @@ pub(super) struct DbInner {
     pub(super) absolute_directory: PathBuf,
     pub(super) options: Options,
     pub(super) logger: Arc<dyn Logger>,
+    /// Findings of the open.
+    pub(super) recovery: RecoveryReport,
     pub(super) comparator: InternalComparator,
     pub(super) table_options: TableOptions,
     pub(super) compaction_limits: CompactionLimits,

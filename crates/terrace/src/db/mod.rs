@@ -21,14 +21,16 @@ mod panic_guard;
 mod properties;
 mod read;
 mod recovery;
+mod recovery_report;
 mod scan;
 mod write;
 
-pub use components::directory::{comparator_name, destroy};
+pub use components::directory::{DestroyOptions, DestroyReport, comparator_name, destroy, destroy_with};
 pub(crate) use components::directory::{list_db_files, lock_directory, lock_directory_shared};
 pub use components::level_info::{LevelInfo, TableInfo};
 pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
+pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
 pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;
@@ -118,7 +120,7 @@ impl Db {
     /// Replays the logs in memory. Several processes may open a database read-only at the same
     /// time. If the directory has a lock file, read-only handles and a writer exclude each other.
     /// Writes fail with [`Error::NotSupported`](crate::Error::NotSupported). The errors are those
-    /// of [`Db::open`].
+    /// of [`Db::open`]. [`Db::recovery`] tells which data of the logs is damaged and missing.
     ///
     /// ```
     /// # use terrace::{Db, Env, Options};
@@ -133,7 +135,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Db> {
-        let inner = DbInner::open_read_only(path.as_ref(), options)?;
+        let inner = DbInner::open_read_only(path.as_ref(), options, false)?;
         Ok(Db { handle: Arc::new(DbHandle::new(inner)) })
     }
 

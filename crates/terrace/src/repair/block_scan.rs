@@ -31,6 +31,7 @@ use terrace_format::{DecodeErrorKind, crc};
 use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
 use crate::sync::Arc;
+use crate::verify::salvage_exact_at;
 
 /// Maximum length in bytes of a block at a known start.
 const MAX_BLOCK_LEN: usize = MAX_BLOCK_CONTENTS;
@@ -144,7 +145,7 @@ impl FileWindow<'_> {
             // again and again.
             let window_len = self.file.len().saturating_sub(offset).min(MAX_BLOCK_LEN as u64) as usize;
             self.bytes.resize(window_len, 0);
-            crate::table::read_exact_at(self.file, self.path, offset, &mut self.bytes)?;
+            salvage_exact_at(self.file, self.path, offset, &mut self.bytes)?;
             self.start = offset;
         }
         let skip = (offset - self.start) as usize;

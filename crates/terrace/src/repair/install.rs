@@ -80,7 +80,15 @@ pub(super) fn archive_paths(output: &TableOutput<'_>, files: &[FileName]) -> Res
     moves.collect()
 }
 
-/// Moves files to `lost/`, durably.
+/// Returns the name of CURRENT and its new path in `lost/` if it is a directory, which no rename of
+/// a new CURRENT can replace.
+pub(super) fn unusable_current(output: &TableOutput<'_>) -> Result<Vec<(String, String)>> {
+    let is_link = output.env().fs.is_symlink(&output.path(FileName::Current))?;
+    let is_directory = !is_link && output.env().fs.is_dir(&output.path(FileName::Current))?;
+    if is_directory { archive_paths(output, &[FileName::Current]) } else { Ok(Vec::new()) }
+}
+
+/// Moves files to `lost/`, durably. After an error, moves the others nevertheless.
 pub(super) fn archive_files(output: &TableOutput<'_>, moves: &[(String, String)]) -> Result<()> {
     if moves.is_empty() {
         return Ok(());
@@ -89,9 +97,11 @@ pub(super) fn archive_files(output: &TableOutput<'_>, moves: &[(String, String)]
     let directory = output.directory;
     let lost = LostDirectory::new(output.env(), directory);
     lost.create()?;
+    let mut moved = Ok(());
     for (from, to) in moves {
-        fs.rename(&directory.join(from), &directory.join(to))?;
+        moved = moved.and(fs.rename(&directory.join(from), &directory.join(to)));
     }
+    moved?;
     lost.sync()?;
     Ok(fs.sync_dir(directory)?)
 }

@@ -6,17 +6,18 @@
 use std::collections::BTreeSet;
 
 use terrace_format::filename::FileName;
+use terrace_format::version_edit::NewFile;
 
 use super::RepairReport;
 use super::install::{self, NewManifest};
 use super::level_assignment::{self, KeyOverlap};
 use super::manifest_facts::{ManifestFacts, ManifestInfo, read_manifests};
 use super::recovered_table::RecoveredTable;
-use super::salvage::{TableInspection, salvage_log, salvage_table};
+use super::salvage::{TableInspection, inspect_table, salvage_log, salvage_table};
 use super::table_merge::merge_tables;
 use super::table_output::TableOutput;
 use crate::error::Result;
-use crate::verify::{LogSequenceCheck, Problem};
+use crate::verify::{LogSequenceCheck, Problem, count_noun};
 use crate::version::{CommitError, set_current_file};
 
 /// A running repair.
@@ -74,6 +75,31 @@ impl RepairJob<'_> {
         }
     }
 
+    /// Reads a table. Returns None and reports the loss if the file cannot be read at all. `live`
+    /// is the entry of the manifest, if there is one.
+    pub(super) fn inspect_table(
+        &mut self,
+        name: FileName,
+        live: Option<&NewFile>,
+    ) -> Result<Option<TableInspection>> {
+        match inspect_table(&self.output, name, live.map(|live| live.size)) {
+            Err(error) if error.is_unreadable_file() => {
+                self.report.problems.push(Problem::from_error(name, error));
+                let lost = live.map(|live| {
+                    let first = live.smallest.user_key().escape_ascii();
+                    let last = live.largest.user_key().escape_ascii();
+                    let bytes = count_noun(live.size, "byte", "bytes");
+                    format!(": {bytes}, keys '{first}' to '{last}'")
+                });
+                self.report_action(format!("{name}: its entries are lost{}", lost.unwrap_or_default()));
+                self.report.tables_unreadable += 1;
+                self.replaced_files.push(name);
+                Ok(None)
+            }
+            inspected => inspected.map(Some),
+        }
+    }
+
     /// Copies the readable entries of a damaged table into new tables.
     pub(super) fn replace_damaged_table(
         &mut self,
@@ -82,13 +108,13 @@ impl RepairJob<'_> {
     ) -> Result<Vec<RecoveredTable>> {
         self.report.problems.extend(inspection.problems);
         let salvaged = salvage_table(&mut self.output, name, inspection.size)?;
+        let entries = count_noun(salvaged.entries, "entry", "entries");
         let lost = match (inspection.lost_blocks, inspection.index_unreadable) {
             (0, false) => "no block lost".to_owned(),
             (0, true) => "index unreadable, blocks found by their checksums".to_owned(),
-            (1, _) => "1 block lost".to_owned(),
-            (n, _) => format!("{n} blocks lost"),
+            (n, _) => format!("{} lost", count_noun(n, "block", "blocks")),
         };
-        self.report_action(format!("{name}: {lost}; {} entries salvaged into a new table", salvaged.entries));
+        self.report_action(format!("{name}: {lost}; {entries} salvaged into a new table"));
         self.report.tables_salvaged += 1;
         self.report.blocks_lost += inspection.lost_blocks;
         self.replaced_files.push(name);
@@ -111,11 +137,8 @@ impl RepairJob<'_> {
         let mut tables = Vec::new();
         for &number in logs {
             let salvaged = salvage_log(&mut self.output, number, &mut sequence_check)?;
-            self.report_action(format!(
-                "{}: {} entries salvaged into a table",
-                FileName::Log(number),
-                salvaged.entries
-            ));
+            let entries = count_noun(salvaged.entries, "entry", "entries");
+            self.report_action(format!("{}: {entries} salvaged into a table", FileName::Log(number)));
             tables.extend(salvaged.tables);
             self.report.logs_salvaged += 1;
             self.replaced_files.push(FileName::Log(number));
@@ -164,9 +187,11 @@ impl RepairJob<'_> {
 
     /// Rewrites CURRENT, the only damaged file.
     fn write_current(&mut self, manifest: u64) -> Result<()> {
+        self.report.moved = install::unusable_current(&self.output)?;
         self.report_action(format!("CURRENT points to {}, which is intact", FileName::Manifest(manifest)));
         self.report.changed = true;
         if !self.output.dry_run {
+            install::archive_files(&self.output, &self.report.moved)?;
             set_current_file(self.output.env(), self.output.directory, manifest)
                 .map_err(CommitError::into_error)?;
         }
@@ -178,15 +203,20 @@ impl RepairJob<'_> {
         self.report_action("a new manifest lists the live tables".to_owned());
         self.report.changed = true;
         self.replaced_files.extend(self.files.iter().filter(|file| matches!(file, FileName::Manifest(_))));
-        self.report.moved =
-            install::archive_paths(&self.output, &self.replaced_files).map_err(CommitError::NotApplied)?;
+        let moved = install::archive_paths(&self.output, &self.replaced_files);
+        let unusable_current = install::unusable_current(&self.output).map_err(CommitError::NotApplied)?;
+        self.report.moved = moved.map_err(CommitError::NotApplied)?;
         if self.output.dry_run {
+            self.report.moved.extend(unusable_current);
             return Ok(());
         }
+        install::archive_files(&self.output, &unusable_current).map_err(CommitError::NotApplied)?;
         install::write_manifest(&mut self.output, std::mem::take(&mut self.new_manifest))?;
         let intermediates = std::mem::take(&mut self.intermediate_tables);
         self.output.remove_tables(intermediates);
-        install::archive_files(&self.output, &self.report.moved).map_err(CommitError::Indeterminate)
+        let archived = install::archive_files(&self.output, &self.report.moved);
+        self.report.moved.extend(unusable_current);
+        archived.map_err(CommitError::Indeterminate)
     }
 
     pub(super) fn report_problem(&mut self, file: FileName, message: impl Into<String>) {

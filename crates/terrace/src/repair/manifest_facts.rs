@@ -22,7 +22,7 @@ use super::recovered_table::EntryStats;
 use super::table_output::TableOutput;
 use crate::error::{Error, Result};
 use crate::file_io::{FileReader, file_error};
-use crate::verify::{Problem, find_table_file};
+use crate::verify::{Problem, find_table_file, read_twice};
 use crate::version::{MAX_FILE_NUMBER, ManifestRecovery, has_incompatible_suffix, read_current};
 
 /// Knowledge about the live tables.
@@ -41,7 +41,7 @@ pub(super) fn read_manifests(
 ) -> Result<ManifestInfo> {
     let env = output.env();
     let directory = output.directory;
-    let named = match read_current(env, directory) {
+    let named = match read_twice(|| read_current(env, directory)) {
         Ok(number) => Some(number),
         Err(error) => {
             problems.push(Problem::from_error(FileName::Current, repairable_error(error)?));
@@ -51,7 +51,7 @@ pub(super) fn read_manifests(
     let newest = files.iter().filter_map(manifest_number).max();
     let Some(number) = named.or(newest) else { return Ok(ManifestInfo::Partial(ManifestFacts::default())) };
     let name = FileName::Manifest(number);
-    match ManifestRecovery::read_manifest(env, directory, number, &output.order) {
+    match read_twice(|| ManifestRecovery::read_manifest(env, directory, number, &output.order)) {
         Ok(recovered) if is_complete(&recovered, files, named.is_some()) => {
             return Ok(ManifestInfo::Complete {
                 recovered: Box::new(recovered),
@@ -81,11 +81,12 @@ fn is_complete(recovered: &ManifestRecovery, files: &[FileName], named_by_curren
     (named_by_current || tables_present) && recovered.lost_edit(files).is_none()
 }
 
-/// Returns errors that a repair can fix, corruption and missing files, and fails with all others.
+/// Returns errors that a repair can fix: corruption, and missing or unreadable files. Fails with
+/// all others.
 pub(super) fn repairable_error(error: Error) -> Result<Error> {
     match &error {
         Error::Corruption(_) => Ok(error),
-        Error::Io(io) if io.is_not_found() => Ok(error),
+        Error::Io(io) if io.is_unreadable() => Ok(error),
         _ => Err(error),
     }
 }
@@ -144,8 +145,32 @@ impl ManifestFacts {
     ) -> Result<()> {
         let name = FileName::Manifest(number);
         let path = output.path(name);
-        let mut records = LogReader::new(FileReader(output.env().fs.open_sequential(&path)?));
-        while let Some(item) = records.next().map_err(|error| file_error(&path, error))? {
+        let mut add_problem = |error| {
+            let problem = Problem::from_error(name, error);
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        };
+        let mut records = match read_twice(|| Ok(output.env().fs.open_sequential(&path)?)) {
+            Err(error) => return repairable_error(error).map(add_problem),
+            Ok(file) => LogReader::new(FileReader(file)),
+        };
+        let mut has_failed = false;
+        loop {
+            let item = match records.next() {
+                // The facts of the edits before the unreadable part stay.
+                Err(error) if has_failed => {
+                    return repairable_error(file_error(&path, error)).map(add_problem);
+                }
+                Err(_) => {
+                    // The reader continues at the same position.
+                    has_failed = true;
+                    continue;
+                }
+                Ok(None) => return Ok(()),
+                Ok(Some(item)) => item,
+            };
+            has_failed = false;
             let error = match item {
                 LogItem::Corruption { error, .. } => error,
                 LogItem::Record { offset, data, .. } => match VersionEdit::decode(data) {
@@ -156,12 +181,8 @@ impl ManifestFacts {
                     Err(error) => error.offset_by(offset),
                 },
             };
-            let problem = Problem::from_error(name, Error::from_decode_error(&path, &error));
-            if !problems.contains(&problem) {
-                problems.push(problem);
-            }
+            add_problem(Error::from_decode_error(&path, &error));
         }
-        Ok(())
     }
 
     /// Applies an edit. The first edit of a manifest is a snapshot.

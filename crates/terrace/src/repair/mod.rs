@@ -57,6 +57,10 @@ use table_output::TableOutput;
 /// the newest version of a key, or its tombstone, an older version that is stored elsewhere becomes
 /// visible again.
 ///
+/// A file or a sector that the disk cannot read does not end the repair: the report lists it, and
+/// everything else is saved. The same holds for a directory, a FIFO or another special file in the
+/// place of a file. Its data stays in `lost`. Copy the files of a failing disk first.
+///
 /// Reads every table and every log. Holds the lock of the database: the call fails while the
 /// database is open, and nobody can open it until the call returns. Needs disk space for the new
 /// tables and memory for one memtable.
@@ -67,11 +71,10 @@ use table_output::TableOutput;
 /// # Errors
 ///
 /// [`ErrorKind::InvalidArgument`] if there is no database, or one with another comparator;
-/// [`ErrorKind::Io`] if it is open ([`Error::is_locked`](crate::Error::is_locked)), or if a
-/// file can't be read or written. A failed read is never taken for corruption: copy the files of a
-/// failing disk first. After an error the database is unchanged, except for new files that no
-/// manifest names and that the next open removes. If only moving files to `lost` failed, the
-/// database is repaired.
+/// [`ErrorKind::Io`] if it is open ([`Error::is_locked`](crate::Error::is_locked)), if the process
+/// lacks a permission, memory or file descriptors, or if a file can't be written. After an error
+/// the database is unchanged, except for new files that no manifest names and that the next open
+/// removes. If only moving files to `lost` failed, the database is repaired.
 ///
 /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
 /// [`ErrorKind::Io`]: crate::ErrorKind::Io

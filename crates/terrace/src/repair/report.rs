@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::verify::Problem;
+use crate::verify::{Problem, count_noun};
 
 /// Findings and actions of [`repair`](fn@crate::repair); with a dry run, the planned actions.
 ///
@@ -10,7 +10,7 @@ use crate::verify::Problem;
 /// found:
 ///   000007.ldb at 81920: checksum 0x0000000e, expected 0x0000000f as stored
 /// done:
-///   000007.ldb: 1 block lost; 2210 entries salvaged into a new table
+///   000007.ldb: 1 block lost; 2,210 entries salvaged into a new table
 ///   a new manifest lists the live tables
 ///   moved 000007.ldb to lost/000007.ldb
 /// 11 tables kept, 1 salvaged, 0 missing; 0 logs kept, 0 converted to tables
@@ -31,6 +31,9 @@ pub struct RepairReport {
     pub tables_merged: u64,
     /// Number of live tables that are missing from the directory.
     pub tables_missing: u64,
+    /// Number of tables that cannot be read at all, such as a special file in the place of a table.
+    /// Their entries are lost.
+    pub tables_unreadable: u64,
     /// Number of unreadable blocks. Their entries are lost, and an older version of a key may
     /// become visible again.
     pub blocks_lost: u64,
@@ -60,11 +63,19 @@ impl fmt::Display for RepairReport {
         } else {
             writeln!(f, "nothing to repair: the database is unchanged")?;
         }
-        write!(f, "{} tables kept, {} salvaged", self.tables_kept, self.tables_salvaged)?;
+        let tables = count_noun(self.tables_kept, "table", "tables");
+        write!(f, "{tables} kept, {} salvaged", self.tables_salvaged)?;
         if self.tables_merged > 0 {
             write!(f, ", {} merged", self.tables_merged)?;
         }
-        write!(f, ", {} missing; ", self.tables_missing)?;
-        write!(f, "{} logs kept, {} converted to tables", self.logs_kept, self.logs_salvaged)
+        if self.tables_unreadable > 0 {
+            write!(f, ", {} unreadable", self.tables_unreadable)?;
+        }
+        let logs = count_noun(self.logs_kept, "log", "logs");
+        write!(
+            f,
+            ", {} missing; {logs} kept, {} converted to tables",
+            self.tables_missing, self.logs_salvaged
+        )
     }
 }

@@ -6,7 +6,8 @@
 //!   log                         every complete record; damage is skipped
 //! ```
 //!
-//! Entries keep their sequence numbers, so the order of versions does not change.
+//! Entries keep their sequence numbers, so the order of versions does not change. A block or a part
+//! of a log that the disk cannot read is skipped like a damaged one.
 
 use std::path::Path;
 
@@ -25,7 +26,7 @@ use crate::memtable::Memtable;
 use crate::sync::Arc;
 use crate::table::{block_codec, read_footer};
 use crate::verify::{
-    CorruptionKind, LogScanEvent, LogSequenceCheck, Problem, TableScan, TableScanEvent, scan_log,
+    CorruptionKind, LogScanEvent, LogSequenceCheck, Problem, TableScan, TableScanEvent, read_twice, scan_log,
 };
 
 /// Result of a scan over a table.
@@ -54,7 +55,7 @@ pub(super) fn inspect_table(
     recorded_size: Option<u64>,
 ) -> Result<TableInspection> {
     let path = output.path(table);
-    let file = output.env().fs.open_random_access(&path, AccessMode::Pread)?;
+    let file = read_twice(|| Ok(output.env().fs.open_random_access(&path, AccessMode::Pread)?))?;
     if let Some(size) = recorded_size.filter(|&size| size < file.len()) {
         let inspection = inspect_prefix(output, table, &*file, size)?;
         if !inspection.index_unreadable {
@@ -125,7 +126,7 @@ pub(super) fn salvage_table(
     size: u64,
 ) -> Result<SalvagedTables> {
     let path = output.path(table);
-    let file = output.env().fs.open_random_access(&path, AccessMode::Pread)?;
+    let file = read_twice(|| Ok(output.env().fs.open_random_access(&path, AccessMode::Pread)?))?;
     let order = output.order.clone();
     let scan = TableScan { file: &*file, path: &path, size, order: &order, filter: None };
     let mut writer = SalvageWriter::new(output, table);
@@ -151,7 +152,7 @@ pub(super) fn inspect_logs(
     let mut problems = Vec::new();
     for &number in logs {
         let name = FileName::Log(number);
-        scan_log(output.env(), &output.path(name), sequence_check, &mut |event| {
+        scan_log(output.env(), output.directory, number, sequence_check, &mut |event| {
             if let LogScanEvent::Corruption(corruption) = event {
                 problems.push(Problem::from_error(name, Error::Corruption(corruption)));
             }
@@ -169,10 +170,10 @@ pub(super) fn salvage_log(
     sequence_check: &mut LogSequenceCheck,
 ) -> Result<SalvagedTables> {
     let name = FileName::Log(number);
-    let path = output.path(name);
     let env = output.env();
+    let directory = output.directory;
     let mut writer = SalvageWriter::new(output, name);
-    scan_log(env, &path, sequence_check, &mut |event| match event {
+    scan_log(env, directory, number, sequence_check, &mut |event| match event {
         LogScanEvent::Batch(batch) => {
             let operations = batch.iter().map(|operation| match operation {
                 BatchOp::Put { key, value } => (key, Some(value)),

@@ -4,6 +4,7 @@ mod crash;
 mod logs;
 mod manifests;
 mod tables;
+mod unreadable;
 
 use std::path::{Path, PathBuf};
 

@@ -36,7 +36,11 @@ impl RepairJob<'_> {
             {
                 continue;
             }
-            let stats = inspect_table(&self.output, *table, None)?.stats;
+            let stats = match inspect_table(&self.output, *table, None) {
+                // The repair reports it if it is live.
+                Err(error) if error.is_unreadable_file() => continue,
+                inspected => inspected?.stats,
+            };
             if log_missing || missing.iter().any(|file| stats.overlaps_user_keys(file, &self.output.order)) {
                 return Ok(true);
             }
@@ -133,6 +137,7 @@ impl RepairJob<'_> {
                 set.last_sequence,
                 newest,
             )
+            .with_closed_log(recovered.closed_log)
         };
         let mut sequence_check = new_check();
         let log_problems = inspect_logs(&self.output, &logs, &mut sequence_check)?;
@@ -185,7 +190,7 @@ impl RepairJob<'_> {
             self.report.tables_missing += 1;
             return Ok(true);
         };
-        let inspection = inspect_table(&self.output, name, Some(file.size))?;
+        let Some(inspection) = self.inspect_table(name, Some(file))? else { return Ok(true) };
         if !inspection.problems.is_empty() || inspection.stats.entries == 0 {
             tables.extend(self.replace_damaged_table(name, inspection)?);
             return Ok(true);

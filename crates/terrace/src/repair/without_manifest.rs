@@ -10,7 +10,7 @@ use super::job::{RepairAction, RepairJob};
 use super::level_assignment::{self, KeyOverlap};
 use super::manifest_facts::ManifestFacts;
 use super::recovered_table::RecoveredTable;
-use super::salvage::{inspect_logs, inspect_table};
+use super::salvage::inspect_logs;
 use crate::error::{Error, Result};
 use crate::verify::{LogSequenceCheck, find_table_file};
 
@@ -54,8 +54,8 @@ impl RepairJob<'_> {
         missing: &[NewFile],
     ) -> Result<Vec<RecoveredTable>> {
         let number = name.number().unwrap_or(0);
-        let recorded_size = facts.live_tables.get(&number).map(|file| file.size);
-        let inspection = inspect_table(&self.output, name, recorded_size)?;
+        let recorded = facts.live_tables.get(&number);
+        let Some(inspection) = self.inspect_table(name, recorded)? else { return Ok(Vec::new()) };
         if facts.is_obsolete_table(number, &inspection.stats, missing, &self.output) {
             self.report_action(format!("{name}: obsolete, its entries are in other tables"));
             self.replaced_files.push(name);

@@ -2,19 +2,22 @@
 //!
 //! A log that ends inside a record ends there: this is the trace of a crash. Anything other than
 //! the next batch of operations is damage. The scan reports it and skips as few bytes as possible:
-//! it gives up one record where replay gives up the rest of a block. A read error is not damage; it
-//! ends the scan.
+//! it gives up one record where replay gives up the rest of a block. A part of the file that the
+//! disk cannot read is damage, too.
 
 use std::path::Path;
 
 use terrace_env::Env;
-use terrace_format::DecodeErrorKind;
 use terrace_format::batch::{self, BatchRef};
+use terrace_format::filename::FileName;
 use terrace_format::key::SequenceNumber;
 use terrace_format::log::{Continuity, LogEnd, LogItem, LogReader};
+use terrace_format::{DecodeError, DecodeErrorKind};
 
-use crate::error::{Corruption, Result};
-use crate::file_io::{FileReader, file_error};
+use super::unreadable_parts::{SalvagingFileReader, UnreadableParts, read_twice};
+use crate::error::{Corruption, Error, Result};
+use crate::file_io::file_error;
+use crate::version::ClosedLog;
 
 /// Event of a scan.
 pub(crate) enum LogScanEvent<'a> {
@@ -38,6 +41,8 @@ pub(crate) struct LogSequenceCheck {
     reported_overlap: bool,
     /// Sequence number of the next batch; None before the first batch.
     next_sequence: Option<SequenceNumber>,
+    /// Log that a clean close has left with complete records.
+    closed_log: Option<ClosedLog>,
 }
 
 impl LogSequenceCheck {
@@ -54,7 +59,13 @@ impl LogSequenceCheck {
             max_table_sequence,
             reported_overlap: false,
             next_sequence: None,
+            closed_log: None,
         }
+    }
+
+    /// Returns the check for logs of which the last run has closed one.
+    pub(crate) fn with_closed_log(self, closed_log: Option<ClosedLog>) -> LogSequenceCheck {
+        LogSequenceCheck { closed_log, ..self }
     }
 
     /// Returns the problem with the sequence number of `batch`, if any, and whether its writes are
@@ -78,6 +89,12 @@ impl LogSequenceCheck {
         (problem.then(|| format!("sequence number {first}, expected {expected}, the next")), !repeated)
     }
 
+    /// Returns the damage of log `number` if it has lost records since its clean close.
+    fn damage_after_close(&self, number: u64, end: u64, length: u64) -> Option<DecodeError> {
+        let closed_log = self.closed_log.filter(|closed| closed.number == number);
+        closed_log.and_then(|closed| closed.damage(end, length))
+    }
+
     fn advance(&mut self, batch: &BatchRef<'_>) {
         let next = batch.sequence() + batch.len() as u64;
         self.next_sequence = Some(next);
@@ -85,22 +102,33 @@ impl LogSequenceCheck {
     }
 }
 
-/// Scans the log at `path` and returns how it ends. `sequence_check` has seen the logs before it.
+/// Scans log `number` in `directory` and returns how it ends. `sequence_check` has seen the logs
+/// before it.
 pub(crate) fn scan_log(
     env: &Env,
-    path: &Path,
+    directory: &Path,
+    number: u64,
     sequence_check: &mut LogSequenceCheck,
     visit: &mut dyn FnMut(LogScanEvent<'_>) -> Result<()>,
 ) -> Result<LogEnd> {
-    let mut records = LogReader::salvaging(FileReader(env.fs.open_sequential(path)?));
+    let path = &directory.join(FileName::Log(number).to_string());
     let damage = |offset, message| {
         LogScanEvent::Corruption(Corruption { path: path.to_path_buf(), offset: Some(offset), message })
     };
+    let (source, unreadable) = match read_twice(|| open_log(env, path)) {
+        Err(error) if error.is_unreadable_file() => {
+            visit(damage_of_file(path, &error))?;
+            return Ok(LogEnd { is_clean: true, ..LogReader::new(&[][..]).log_end() });
+        }
+        opened => opened?,
+    };
+    let mut records = LogReader::salvaging(source);
     // A record that ends before preallocated space. A killed process leaves it, if no record
     // follows.
     let mut incomplete = None;
     let mut is_first = true;
     while let Some(item) = records.next().map_err(|error| file_error(path, error))? {
+        report_unreadable_parts(&unreadable, damage, visit)?;
         let (offset, data, may_lack_bytes) = match item {
             LogItem::Record { offset, continuity, data } => {
                 (offset, data, std::mem::take(&mut is_first) || continuity != Continuity::Contiguous)
@@ -117,21 +145,44 @@ pub(crate) fn scan_log(
         if let Some(corruption) = incomplete.take() {
             visit(corruption)?;
         }
-        let batch = match batch::validate(data) {
-            Ok(batch) => batch,
-            Err(error) => {
-                visit(damage(offset, format!("batch: {error}")))?;
-                continue;
+        match batch::validate(data) {
+            Ok(batch) => {
+                let (problem, is_new) = sequence_check.check(&batch, may_lack_bytes);
+                problem.map_or(Ok(()), |message| visit(damage(offset, message)))?;
+                if is_new {
+                    sequence_check.advance(&batch);
+                    visit(LogScanEvent::Batch(batch))?;
+                }
             }
-        };
-        let (problem, is_new) = sequence_check.check(&batch, may_lack_bytes);
-        if let Some(message) = problem {
-            visit(damage(offset, message))?;
-        }
-        if is_new {
-            sequence_check.advance(&batch);
-            visit(LogScanEvent::Batch(batch))?;
+            Err(error) => visit(damage(offset, format!("batch: {error}")))?,
         }
     }
-    Ok(records.log_end())
+    report_unreadable_parts(&unreadable, damage, visit)?;
+    let end = records.log_end();
+    if let Some(error) = sequence_check.damage_after_close(number, end.offset, records.bytes_read()) {
+        visit(damage(error.offset, error.to_string()))?;
+    }
+    Ok(end)
+}
+
+fn open_log(env: &Env, path: &Path) -> Result<(SalvagingFileReader, UnreadableParts)> {
+    let file = env.fs.open_sequential(path)?;
+    Ok(SalvagingFileReader::new(file, env.fs.file_size(path)?))
+}
+
+fn damage_of_file<'a>(path: &Path, error: &Error) -> LogScanEvent<'a> {
+    let message = error.to_string();
+    LogScanEvent::Corruption(Corruption { path: path.to_path_buf(), offset: None, message })
+}
+
+/// Reports the unreadable parts that the reader has found since the last report.
+fn report_unreadable_parts(
+    unreadable: &UnreadableParts,
+    damage: impl Fn(u64, String) -> LogScanEvent<'static>,
+    visit: &mut dyn FnMut(LogScanEvent<'_>) -> Result<()>,
+) -> Result<()> {
+    for (offset, len, error) in unreadable.borrow_mut().drain(..) {
+        visit(damage(offset, format!("io: {error}; {len} bytes unreadable")))?;
+    }
+    Ok(())
 }

@@ -11,10 +11,13 @@
 mod log;
 mod report;
 mod table;
+mod unreadable_parts;
 
 pub(crate) use log::{LogScanEvent, LogSequenceCheck, scan_log};
+pub(crate) use report::count_noun;
 pub use report::{Problem, VerifyReport};
 pub(crate) use table::{CorruptionKind, TableScan, TableScanEvent};
+pub(crate) use unreadable_parts::{read_twice, salvage_exact_at};
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,9 +28,9 @@ use terrace_format::filename::FileName;
 use terrace_format::filter::{FilterPolicy, InternalFilterPolicy};
 use terrace_format::key::{InternalComparator, SequenceNumber};
 
-use crate::db::{list_db_files, lock_directory_shared};
+use crate::db::{Db, list_db_files, lock_directory_shared};
 use crate::error::{Corruption, Error, Result};
-use crate::options::Options;
+use crate::options::{Options, ReadOptions};
 use crate::sync::Arc;
 use crate::version::{FileMeta, LogWriteMethod, ManifestRecovery};
 
@@ -38,7 +41,10 @@ use crate::version::{FileMeta, LogWriteMethod, ManifestRecovery};
 /// manifest. With [`Options::filter_policy`] it also covers that the filter accepts every key. For
 /// each log to replay it covers every record. Without a readable manifest it covers all tables and
 /// logs in the directory. A table ends where the manifest says; bytes after its end are no problem,
-/// but a note of the report.
+/// but a note of the report. So is an incomplete record at the end of a log or of the manifest that
+/// no clean close has completed.
+///
+/// Reads the database twice: the second read counts the keys.
 ///
 /// Writes nothing, and takes the lock of a read-only open: it excludes writers while it runs, but
 /// not readers.
@@ -103,6 +109,7 @@ pub fn verify_with_progress(
         progress: &mut progress,
     };
     verifier.run(&files)?;
+    verifier.count_keys();
     Ok(verifier.report)
 }
 
@@ -164,8 +171,10 @@ impl Verifier<'_> {
         logs.retain(|&number| number >= set.log_number || number == set.prev_log_number);
         logs.sort_unstable();
         // A torn edit that never took effect is the trace of a power cut, not a problem.
-        if let Some(error) = recovered.lost_edit(files) {
-            self.add_error(manifest, error.clone());
+        match (recovered.lost_edit(files), &recovered.torn_tail) {
+            (Some(error), _) => self.add_error(manifest, error.clone()),
+            (None, Some(error)) => self.report.notes.push(Problem::from_error(manifest, error.clone())),
+            (None, None) => {}
         }
         let log = FileName::Log(set.log_number);
         if recovered.is_written_by_terrace && !files.contains(&log) {
@@ -198,7 +207,8 @@ impl Verifier<'_> {
                 recovered.log_method != LogWriteMethod::Appended && recovered.closed_log.is_none(),
                 set.last_sequence,
                 self.max_table_sequence,
-            ),
+            )
+            .with_closed_log(recovered.closed_log),
         );
         if self.max_table_sequence > last {
             let message = format!(
@@ -220,6 +230,20 @@ impl Verifier<'_> {
             self.check_table(table, None);
         }
         self.check_logs(&logs, LogSequenceCheck::new(false, 0, 0));
+    }
+
+    /// Counts the keys that a scan shows, which is a second read of the database. The versions of a
+    /// key are in different tables, so the check of a single table cannot count keys.
+    fn count_keys(&mut self) {
+        let Ok(db) = Db::open_damaged(self.directory, self.options) else { return };
+        let mut entries = db.raw_iter_with(&ReadOptions::default().fill_cache(false));
+        let mut keys = 0;
+        entries.seek_to_first();
+        while entries.valid() {
+            keys += 1;
+            entries.next();
+        }
+        self.report.keys = Some(keys);
     }
 
     fn check_table(&mut self, name: FileName, live: Option<&FileMeta>) {
@@ -245,7 +269,7 @@ impl Verifier<'_> {
         scan.run(&mut |event| {
             match event {
                 TableScanEvent::Entry { key, .. } => {
-                    self.report.entries += 1;
+                    self.report.versions += 1;
                     self.max_table_sequence =
                         self.max_table_sequence.max(terrace_format::key::trailer(key) >> 8);
                     end_keys.add(key);
@@ -270,7 +294,7 @@ impl Verifier<'_> {
             self.add_problem(name, None, format!("{file_len} bytes, expected {size} as in the manifest"));
         } else if file_len > size {
             let message = format!("{} bytes after the end of the table are ignored", file_len - size);
-            self.report.notes.push(Problem { file: name.to_string(), offset: Some(size), message });
+            self.add_note(name, size, message);
         }
         file_len.min(size)
     }
@@ -279,32 +303,32 @@ impl Verifier<'_> {
     fn check_logs(&mut self, logs: &[u64], mut sequence_check: LogSequenceCheck) -> SequenceNumber {
         for &number in logs {
             let name = FileName::Log(number);
-            let path = self.directory.join(name.to_string());
             let options = self.options;
-            let log_end = scan_log(&options.env, &path, &mut sequence_check, &mut |event| {
+            let mut last_damage = 0;
+            let log_end = scan_log(&options.env, self.directory, number, &mut sequence_check, &mut |event| {
                 match event {
-                    LogScanEvent::Batch(batch) => self.report.entries += batch.len() as u64,
+                    LogScanEvent::Batch(batch) => self.report.versions += batch.len() as u64,
                     LogScanEvent::Corruption(corruption) => {
+                        last_damage = last_damage.max(corruption.offset.unwrap_or(0));
                         self.add_error(name, Error::Corruption(corruption))
                     }
                 }
                 Ok(())
             });
             match log_end {
-                // A killed process may leave an incomplete record before preallocated zeros.
-                Ok(tail) if tail.is_clean || (sequence_check.is_gapless && tail.saw_zeros) => {}
-                Ok(tail) => {
-                    let incomplete = self.file_size(name).saturating_sub(tail.offset);
-                    let message = format!(
-                        "{incomplete} bytes at the end are an incomplete record, perhaps an interrupted write"
-                    );
-                    self.add_problem(name, Some(tail.offset), message);
-                }
+                Ok(end) if end.is_clean || last_damage >= end.offset && last_damage > 0 => {}
+                Ok(end) => self.add_note(name, end.offset, self.torn_record_message(name, end.offset)),
                 Err(error) => self.add_error(name, error),
             }
             self.count_file(self.file_size(name));
         }
         sequence_check.last_sequence
+    }
+
+    /// Describes the incomplete record at the end of an unclosed log. A killed process leaves it.
+    fn torn_record_message(&self, log: FileName, offset: u64) -> String {
+        let incomplete = count_noun(self.file_size(log).saturating_sub(offset), "byte", "bytes");
+        format!("{incomplete} at the end without a complete record, perhaps an interrupted write")
     }
 
     /// Returns the current size of a file; 0 on an error, which the read of the file will report.
@@ -325,6 +349,10 @@ impl Verifier<'_> {
 
     fn add_problem(&mut self, file: FileName, offset: Option<u64>, message: impl Into<String>) {
         self.report.problems.push(Problem { file: file.to_string(), offset, message: message.into() });
+    }
+
+    fn add_note(&mut self, file: FileName, offset: u64, message: String) {
+        self.report.notes.push(Problem { file: file.to_string(), offset: Some(offset), message });
     }
 
     fn add_error(&mut self, file: FileName, error: Error) {

@@ -33,12 +33,15 @@ pub struct VerifyReport {
     pub files: u64,
     /// Number of bytes read.
     pub bytes: u64,
-    /// Number of entries in tables, with all versions and tombstones, and of operations in logs.
-    pub entries: u64,
+    /// Number of keys that a scan shows. None without a readable manifest.
+    pub keys: Option<u64>,
+    /// Number of stored versions of keys, with tombstones: the entries of tables and the operations
+    /// in logs.
+    pub versions: u64,
     /// Problems, in the order of the checks.
     pub problems: Vec<Problem>,
-    /// Unusual findings that lose no entry, such as bytes after the end of a table. LevelDB ignores
-    /// them too.
+    /// Unusual findings that lose no entry, such as bytes after the end of a table, or the record
+    /// at the end of a log that a killed process has not completed. LevelDB ignores them too.
     pub notes: Vec<Problem>,
 }
 
@@ -59,6 +62,16 @@ impl VerifyReport {
     pub fn is_clean(&self) -> bool {
         self.problems.is_empty()
     }
+
+    /// Describes the counts of keys and versions: `19,450 entries in 20,011 versions`. An entry is
+    /// a key with its newest value, as in a scan.
+    pub fn entry_counts(&self) -> String {
+        let versions = count_noun(self.versions, "version", "versions");
+        match self.keys {
+            Some(keys) => format!("{} in {versions}", count_noun(keys, "entry", "entries")),
+            None => versions,
+        }
+    }
 }
 
 impl fmt::Display for VerifyReport {
@@ -69,12 +82,26 @@ impl fmt::Display for VerifyReport {
         for note in &self.notes {
             writeln!(f, "note: {note}")?;
         }
-        let VerifyReport { files, bytes, entries, problems, .. } = self;
-        write!(f, "{files} files, {bytes} bytes, {entries} entries: ")?;
-        match problems.len() {
+        let files = count_noun(self.files, "file", "files");
+        let bytes = count_noun(self.bytes, "byte", "bytes");
+        let problems = self.problems.len() as u64;
+        write!(f, "{files}, {bytes}, {}: ", self.entry_counts())?;
+        match problems {
             0 => f.write_str("no problem"),
-            1 => f.write_str("1 problem"),
-            n => write!(f, "{n} problems"),
+            n => f.write_str(&count_noun(n, "problem", "problems")),
         }
     }
+}
+
+/// Formats a number with its noun: `1 entry`, `2,210 entries`.
+pub(crate) fn count_noun(n: u64, one: &str, many: &str) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text + " " + if n == 1 { one } else { many }
 }

@@ -6,8 +6,8 @@
 //!     '──> index ──> each data block ──> each entry    checksum, order, separators, filter
 //! ```
 //!
-//! The scan reports damage and continues after it. A read error is not damage; it ends the scan.
-//! The scan holds one block at a time.
+//! The scan reports damage and continues after it. So it does with a block that the disk cannot
+//! read. The scan holds one block at a time.
 
 use std::path::Path;
 
@@ -20,6 +20,7 @@ use terrace_format::filter_block::FilterBlockReader;
 use terrace_format::key::{self, InternalComparator};
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, FOOTER_SIZE};
 
+use super::unreadable_parts::read_twice;
 use crate::error::{Corruption, Error, Result};
 use crate::internal_iterator::InternalIterator;
 use crate::sync::Arc;
@@ -65,14 +66,14 @@ impl TableScan<'_> {
     /// Scans the whole table. If the index does not cover the table, returns the offset from which
     /// the blocks are unknown.
     pub(crate) fn run(&self, visit: TableVisitor<'_>) -> Result<Option<u64>> {
-        let footer = match separate_corruption(read_footer(self.file, self.path, self.size))? {
+        let footer = match separate_corruption(|| read_footer(self.file, self.path, self.size))? {
             Ok(footer) => footer,
             Err(corruption) => {
                 return report_damage(visit, CorruptionKind::IndexUnreadable, corruption).map(|()| Some(0));
             }
         };
         let filter = self.check_meta_blocks(footer.metaindex, visit)?;
-        match separate_corruption(read_block(self.file, self.path, footer.index))? {
+        match separate_corruption(|| read_block(self.file, self.path, footer.index))? {
             Ok(index) => self.scan_data_blocks(index, filter.as_ref(), visit),
             Err(corruption) => {
                 let corruption =
@@ -89,7 +90,7 @@ impl TableScan<'_> {
         metaindex: BlockHandle,
         visit: TableVisitor<'_>,
     ) -> Result<Option<FilterBlockReader>> {
-        let block = match separate_corruption(read_block(self.file, self.path, metaindex))? {
+        let block = match separate_corruption(|| read_block(self.file, self.path, metaindex))? {
             Ok(block) => Arc::new(block),
             Err(corruption) => {
                 return report_unreachable_entries(visit, corruption, "metaindex").map(|()| None);
@@ -100,7 +101,7 @@ impl TableScan<'_> {
         entries.seek_to_first();
         while entries.valid() {
             let name = entries.key().escape_ascii().to_string();
-            let contents = match BlockHandle::decode(entries.value()) {
+            let contents = || match BlockHandle::decode(entries.value()) {
                 Ok((handle, _)) => read_block_bytes(self.file, self.path, handle),
                 Err(error) => Err(Error::corruption(self.path, Some(metaindex.offset), error.to_string())),
             };
@@ -194,14 +195,17 @@ impl DataBlockScan<'_> {
             return report_unreadable_block(visit, self.table.corruption(handle.offset, message));
         }
         self.prev_block_end = handle.offset + handle.size + BLOCK_TRAILER_SIZE as u64;
-        match separate_corruption(read_block(file, path, handle))? {
+        match separate_corruption(|| read_block(file, path, handle))? {
             Ok(block) => self.scan_entries(block, handle, separator, visit)?,
-            Err(corruption) => report_unreadable_block(visit, corruption)?,
+            Err(Corruption { path, offset, message }) => {
+                let offset = offset.or(Some(handle.offset));
+                report_unreadable_block(visit, Corruption { path, offset, message })?
+            }
         }
         self.prev_separator.clear();
         self.prev_separator.extend_from_slice(separator);
         self.separator_is_last_key = self.last_key == separator;
-        let codec = separate_corruption(block_codec(file, path, handle))?.ok();
+        let codec = separate_corruption(|| block_codec(file, path, handle))?.ok();
         visit(TableScanEvent::Block { bytes: handle.size + BLOCK_TRAILER_SIZE as u64, codec })
     }
 
@@ -307,11 +311,15 @@ fn describe_key(key: &[u8]) -> String {
     format!("key '{}' @ {}", key::user_key(key).escape_ascii(), key::trailer(key) >> 8)
 }
 
-/// Separates corruption, which a scan reports and skips, from other errors, which end it.
-fn separate_corruption<T>(result: Result<T>) -> Result<std::result::Result<T, Corruption>> {
-    match result {
+/// Separates corruption and unreadable parts, which a scan reports and skips, from other errors,
+/// which end it.
+fn separate_corruption<T>(read: impl FnMut() -> Result<T>) -> Result<std::result::Result<T, Corruption>> {
+    match read_twice(read) {
         Ok(value) => Ok(Ok(value)),
         Err(Error::Corruption(corruption)) => Ok(Err(corruption)),
+        Err(Error::Io(error)) if error.is_unreadable() => {
+            Ok(Err(Corruption { path: error.path.clone(), offset: None, message: format!("io: {error}") }))
+        }
         Err(error) => Err(error),
     }
 }

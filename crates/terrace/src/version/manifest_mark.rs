@@ -13,6 +13,7 @@ use terrace_env::LogFile;
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalKey, ValueType};
 use terrace_format::version_edit::{NUM_LEVELS, VersionEdit};
+use terrace_format::{DecodeError, DecodeErrorKind};
 
 /// Log that a clean close has made durable and has truncated to its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,22 @@ pub(crate) struct ClosedLog {
     pub(crate) number: u64,
     /// Length of the log in bytes.
     pub(crate) len: u64,
+}
+
+impl ClosedLog {
+    /// Returns the damage of the log if its records, which end at `end`, are not all that it had at
+    /// its close. It has `length` bytes now. Another program may have continued it.
+    pub(crate) fn damage(self, end: u64, length: u64) -> Option<DecodeError> {
+        if length < self.len {
+            let found = format!("a log of {length} bytes");
+            let expected = format!("{}, its length at the close", self.len);
+            return Some(DecodeError::new(DecodeErrorKind::Truncated, end, found, expected));
+        }
+        // A flipped bit in a length makes a record seem incomplete and hides all later records.
+        let is_incomplete = length == self.len && end < length;
+        let found = "an incomplete record in a closed log";
+        is_incomplete.then(|| DecodeError::new(DecodeErrorKind::Truncated, end, found, "complete records"))
+    }
 }
 
 /// Method by which a run writes its logs. It decides which writes a power cut may lose.

@@ -4,6 +4,7 @@
 //!   bad_input              errors for bad directories, files, disks and arguments; no data is lost
 //!   codecs                 builds without a codec report it and lose nothing
 //!   conditional_writes     a conditional write notices every other write
+//!   debug_texts            `Debug` texts are short
 //!   delete_range           removal of a key range, whole tables at once
 //!   hostile_directories    links, special files and holes; nothing outside of a directory changes
 //!   leftover_files         failures leave no unneeded files and no waiting threads
@@ -17,6 +18,7 @@
 //!   point_reads            all read methods agree with an ordered map
 //!   raw_blocks             uncompressed blocks are searched in the mapping of their table
 //!   read_compaction        wasted probes trigger compactions, in proportion to their cost
+//!   recovery_report        an open reports the end of each log, and missing data
 //!   regressions            regression tests
 //!   repair                 repaired databases hold the entries of an ordered map
 //!   space_reclaim          background compactions reclaim the space of deleted entries
@@ -32,6 +34,7 @@
 mod bad_input;
 mod codecs;
 mod conditional_writes;
+mod debug_texts;
 mod delete_range;
 mod descriptors;
 mod files;
@@ -49,6 +52,7 @@ mod point_reads;
 mod process;
 mod raw_blocks;
 mod read_compaction;
+mod recovery_report;
 mod regressions;
 mod repair;
 mod shared_budget;

@@ -523,9 +523,19 @@ fn unreferenced_manifest_is_removed() {
 
 /// Symptom: a flipped bit silently removed the rest of a log, even with `paranoid_checks`. Cause:
 /// the bit was in a record length, so the record looked like the torn end of a killed process.
-/// Guarantee: in a closed log such a record is corruption.
+/// Guarantee: such a record is corruption, in a closed log and before an intact record.
 #[test]
 fn flipped_length_bit_in_a_closed_log() {
+    for (record, expected) in [
+        (0, "000002.log at 0: a fragment of 16410 bytes, expected at most 323; 330 bytes dropped"),
+        (9, "000002.log at 297: an incomplete record in a closed log, expected complete records"),
+    ] {
+        check_flipped_length_bit(record, expected);
+    }
+}
+
+/// Flips a bit in the length of one of ten records. Checks the error of an open.
+fn check_flipped_length_bit(record: usize, expected: &str) {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     for n in 0..10 {
@@ -533,10 +543,13 @@ fn flipped_length_bit_in_a_closed_log() {
     }
     db.close().unwrap();
     let log = Path::new("db").join(&names(&*fs, ".log")[0]);
-    fs.corrupt(&log, |bytes| bytes[5] ^= 0x40).unwrap();
+    fs.corrupt(&log, |bytes| {
+        let record_len = bytes.len() / 10;
+        bytes[record * record_len + 5] ^= 0x40;
+    })
+    .unwrap();
     let paranoid = options(fs).paranoid_checks(true);
     let error = Db::open("db", &paranoid).unwrap_err();
-    let expected = "000002.log at 0: an incomplete record in a closed log, expected complete records";
     assert!(error.to_string().ends_with(expected), "{error}");
 }
 

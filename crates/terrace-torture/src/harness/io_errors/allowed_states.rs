@@ -24,6 +24,9 @@ pub(super) struct AllowedStates {
     unmodified_since_open: bool,
     /// True after a repair of logs with a gap. It may keep later writes without earlier ones.
     partially_salvaged: bool,
+    /// True after a repair that has moved unreadable files to `lost/`, until the next read tells
+    /// which data is left.
+    pub(super) unreadable_data_lost: bool,
     /// Results in words, for messages.
     outcomes: Vec<String>,
 }
@@ -39,6 +42,7 @@ impl AllowedStates {
             writes_refused: false,
             unmodified_since_open: false,
             partially_salvaged: false,
+            unreadable_data_lost: false,
             outcomes: Vec::new(),
         }
     }
@@ -114,13 +118,19 @@ impl AllowedStates {
         self.writes_refused = false;
     }
 
-    /// Records that a repair changed the database.
-    pub(super) fn record_repair(&mut self) {
+    /// Records that a repair changed the database. It may have lost unreadable data.
+    pub(super) fn record_repair(&mut self, unreadable_data_lost: bool) {
         self.partially_salvaged = self.restart_loses_unsynced;
+        self.unreadable_data_lost |= unreadable_data_lost;
     }
 
     /// Checks the state that a reader found, and excludes all others.
     pub(super) fn check_read(&mut self, found: &State) -> Result<(), String> {
+        if std::mem::take(&mut self.unreadable_data_lost) {
+            self.visible = vec![found.clone()];
+            self.after_restart.clone_from(&self.visible);
+            self.durable.clone_from(&self.visible);
+        }
         if std::mem::take(&mut self.partially_salvaged) && self.is_mix_of_states(found) {
             self.visible = vec![found.clone()];
             // A repair makes its output durable.

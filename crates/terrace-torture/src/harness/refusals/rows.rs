@@ -106,9 +106,11 @@ pub(super) static REFUSALS: &[Refusal] = &[
     calls("fadvise", &[every(libc::SYS_fadvise64)]),
     calls("getrandom", &[every(libc::SYS_getrandom)]),
     calls("clone", &[every(libc::SYS_clone), every(libc::SYS_clone3)]),
-    // The name of a file may not be durable. Only a system without such a sync is no error.
+    // The name of a file may not be durable. A system without such a sync is no error, nor one that
+    // does not permit it.
     Refusal {
-        may_fail_with: &[libc::EPERM, libc::EAGAIN, libc::ENOMEM],
+        may_fail_with: &[libc::EAGAIN, libc::ENOMEM],
+        info_log: "Directories are not synced: ",
         ..calls("fsync-directory", &[every(libc::SYS_fsync)])
     },
     limit("address-space", Resource::As, 160 << 20),

@@ -5,6 +5,7 @@ use std::path::Path;
 use terrace_env::{Env, LockMode};
 use terrace_format::filename::FileName;
 
+use super::lost_directory::LostDirectory;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::version::{MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER, read_comparator_name};
@@ -71,10 +72,36 @@ pub fn comparator_name(path: impl AsRef<Path>, options: &Options) -> Result<Opti
     read_comparator_name(&options.env, path.as_ref())
 }
 
+/// Options of [`destroy_with`].
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct DestroyOptions {
+    /// Removes the files of the database in its subdirectory `lost`, too: files that a repair has
+    /// replaced, and logs that an open has not replayed completely. Default: false.
+    pub with_lost: bool,
+}
+
+impl DestroyOptions {
+    /// Sets [`DestroyOptions::with_lost`].
+    pub fn with_lost(mut self, with_lost: bool) -> DestroyOptions {
+        self.with_lost = with_lost;
+        self
+    }
+}
+
+/// Result of [`destroy_with`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DestroyReport {
+    /// Number of entries that remain in the subdirectory `lost`. None if it does not exist.
+    pub lost_entries: Option<u64>,
+}
+
 /// Removes the database in directory `path`, and the directory if it contains no other files.
 ///
-/// Files that do not belong to a database stay. A missing directory and a directory without a
-/// database are not errors.
+/// Files that do not belong to a database stay, and so does the subdirectory `lost`:
+/// [`destroy_with`] removes that. A missing directory and a directory without a database are not
+/// errors.
 ///
 /// # Errors
 ///
@@ -92,29 +119,53 @@ pub fn comparator_name(path: impl AsRef<Path>, options: &Options) -> Result<Opti
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
+    destroy_with(path, options, &DestroyOptions::default()).map(drop)
+}
+
+/// Same as [`destroy`], with options, and reports the remaining files of earlier repairs.
+///
+/// ```
+/// # use terrace::{Db, DestroyOptions, Env, Options, destroy_with};
+/// # let options = Options::default().create_if_missing(true).env(Env::in_memory());
+/// # Db::open("cities", &options)?.close()?;
+/// let report = destroy_with("cities", &options, &DestroyOptions::default().with_lost(true))?;
+/// assert_eq!(report.lost_entries, None);
+/// # Ok::<(), terrace::Error>(())
+/// ```
+pub fn destroy_with(
+    path: impl AsRef<Path>,
+    options: &Options,
+    destroy_options: &DestroyOptions,
+) -> Result<DestroyReport> {
     let directory = path.as_ref();
     let env = &options.env;
+    let lost = LostDirectory::new(env, directory);
+    let lost_entries = || lost.count_entries().map(|lost_entries| DestroyReport { lost_entries });
     match list_db_files(env, directory, MAX_FILE_NUMBER) {
         // The directory contains no database.
-        Err(Error::Io(error)) if error.is_not_found() => return Ok(()),
-        Ok(files) if files.is_empty() => return Ok(()),
-        listed => listed?,
+        Err(Error::Io(error)) if error.is_not_found() => return Ok(DestroyReport::default()),
+        // An earlier call may have left the subdirectory.
+        Ok(files) if files.is_empty() => match destroy_options.with_lost && lost.count_entries()?.is_some() {
+            true => {}
+            false => return lost_entries(),
+        },
+        listed => drop(listed?),
     };
     let lock = lock_directory(env, directory, LockMode::Exclusive)?;
-    let mut outcome = Ok(());
     // Lists the files again under the lock, which excludes other processes.
     let files = list_db_files(env, directory, MAX_FILE_NUMBER)?;
+    let mut outcome = if destroy_options.with_lost { lost.destroy() } else { Ok(()) };
     for file in files.iter().filter(|&&file| file != FileName::Lock) {
-        outcome = outcome.and(env.fs.remove(&directory.join(file.to_string())));
+        outcome = outcome.and(env.fs.remove(&directory.join(file.to_string())).map_err(Error::from));
     }
     // Removed while it is locked. A process that locks LOCK afterwards creates a new file with this
     // name. The environment of a program may lock without a file.
     let removed = env.fs.remove(&directory.join(FileName::Lock.to_string()));
     if files.contains(&FileName::Lock) {
-        outcome = outcome.and(removed);
+        outcome = outcome.and(removed.map_err(Error::from));
     }
     drop(lock);
     // Fails if the directory contains other files, as intended.
     let _ = env.fs.remove_dir(directory);
-    Ok(outcome?)
+    outcome.and_then(|()| lost_entries())
 }

@@ -1,5 +1,7 @@
 //! Description of the levels and their tables, for callers.
 
+use std::fmt;
+
 use crate::sync::Arc;
 use crate::version::{FileMeta, Version};
 
@@ -13,7 +15,7 @@ pub struct LevelInfo {
 }
 
 /// Table file of a level.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct TableInfo {
     /// File number, which is in the name of the file.
     pub number: u64,
@@ -23,6 +25,15 @@ pub struct TableInfo {
     pub smallest: Vec<u8>,
     /// Largest user key.
     pub largest: Vec<u8>,
+}
+
+impl fmt::Debug for TableInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TableInfo { number, size, smallest, largest } = self;
+        let smallest = smallest.escape_ascii();
+        let largest = largest.escape_ascii();
+        write!(f, "TableInfo({number}: {size} bytes, '{smallest}' to '{largest}')")
+    }
 }
 
 pub(crate) fn level_infos(version: &Version) -> Vec<LevelInfo> {

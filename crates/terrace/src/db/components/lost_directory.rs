@@ -1,4 +1,5 @@
-//! Subdirectory `lost`: files that are no longer part of the database. They are never removed.
+//! Subdirectory `lost`: files that are no longer part of the database. Only
+//! [`destroy_with`](crate::destroy_with) removes them, on request.
 //!
 //! The directory may come from an attacker, for example in an archive. Therefore `lost` must be a
 //! directory and not a link to one, and no entry in it is ever replaced.
@@ -7,6 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use terrace_env::{Env, FileError, UnexpectedFile, WritableFile};
+use terrace_format::filename::FileName;
 use terrace_format::log::{LOG_BLOCK_SIZE, LogSource, MIN_UNUSED_BEFORE_HOLES};
 use terrace_sync::mutant;
 
@@ -69,6 +71,41 @@ impl LostDirectory<'_> {
         }
     }
 
+    /// Returns the number of entries in the subdirectory, or None if it does not exist.
+    pub(crate) fn count_entries(&self) -> Result<Option<u64>> {
+        let is_directory = !self.env.fs.is_symlink(&self.path())? && self.env.fs.is_dir(&self.path())?;
+        if !is_directory {
+            return Ok(None);
+        }
+        match self.env.fs.list(&self.path()) {
+            Ok(entries) => Ok(Some(entries.len() as u64)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes the files of the database in the subdirectory, and the subdirectory if it is empty
+    /// then. Other files stay, and so do the targets of links.
+    pub(crate) fn destroy(&self) -> Result<()> {
+        if !self.check()? {
+            return Ok(());
+        }
+        let mut outcome = Ok(());
+        for name in self.env.fs.list(&self.path())? {
+            let path = self.path().join(&name);
+            if !name.to_str().is_some_and(is_lost_file) {
+                continue;
+            }
+            let is_directory = !self.env.fs.is_symlink(&path)? && self.env.fs.is_dir(&path)?;
+            let removed =
+                if is_directory { self.env.fs.remove_dir(&path) } else { self.env.fs.remove(&path) };
+            outcome = outcome.and(removed);
+        }
+        // Fails if other files stay.
+        let _ = self.env.fs.remove_dir(&self.path());
+        Ok(outcome?)
+    }
+
     /// Makes the names in the subdirectory durable.
     pub(crate) fn sync(&self) -> Result<()> {
         Ok(self.env.fs.sync_dir(&self.path())?)
@@ -124,4 +161,13 @@ impl LostDirectory<'_> {
     fn path(&self) -> PathBuf {
         self.directory.join(LOST_DIR)
     }
+}
+
+/// Returns true for names that [`LostDirectory::unused_path`] gives to files of a database.
+fn is_lost_file(name: &str) -> bool {
+    let original = match name.rsplit_once('.') {
+        Some((original, copy)) if copy.parse::<u64>().is_ok() => original,
+        _ => name,
+    };
+    FileName::parse(original).is_some()
 }

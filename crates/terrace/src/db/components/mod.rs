@@ -16,6 +16,7 @@ pub(crate) mod obsolete_tables;
 pub(crate) mod pinned_value;
 pub(crate) mod read_state;
 pub(crate) mod recovery_flush;
+pub(crate) mod recovery_report;
 pub(crate) mod sorted_chunk;
 pub(crate) mod subcompaction_queue;
 pub(crate) mod task_group;

@@ -73,6 +73,7 @@ impl DbOpener<'_> {
             memtable_sizer: MemtableSizer::new(&options),
             options,
             logger: self.logger,
+            recovery: self.report,
             comparator: self.comparator,
             block_cache,
             snapshots: Arc::new(SnapshotList::default()),

@@ -10,9 +10,10 @@
 //! Another program continues a log at its end: after its close, or after the zeros that a killed
 //! process has left. It leaves no unused bytes at the new end.
 //!
-//! Damage is reported to the info log, or as an error with `paranoid_checks`. An incomplete record
-//! at the end of a log is not damage: there the process was killed. A read error is never taken for
-//! the end of a log.
+//! Damage is reported to the info log and to the [`RecoveryReport`], or as an error with
+//! `paranoid_checks`. An incomplete record at the end of a log is not damage: there the process was
+//! killed. A read error is never taken for the end of a log, except by an open of a damaged
+//! database, which reports it as damage.
 
 use std::path::Path;
 
@@ -25,8 +26,9 @@ use terrace_format::{DecodeError, DecodeErrorKind};
 use terrace_sync::mutant;
 
 use super::parallel_insert::ParallelInserter;
+use crate::db::components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
 use crate::db::components::sorted_chunk;
-use crate::error::{Error, Result};
+use crate::error::{Corruption, Error, Result};
 use crate::file_io::{FileReader, file_error};
 use crate::info_log::Logger;
 use crate::memtable::{ChunkPool, Memtable};
@@ -42,6 +44,8 @@ pub(super) struct LogReplay<'a> {
     pub(super) chunk_pool: &'a Arc<ChunkPool>,
     pub(super) logger: &'a dyn Logger,
     pub(super) paranoid_checks: bool,
+    /// True if a log that cannot be read is damage instead of an error.
+    pub(super) allows_damage: bool,
     /// Log that the last run has closed, by the MANIFEST.
     pub(super) closed_log: Option<ClosedLog>,
     /// Method of the logs, by the last edit of the MANIFEST.
@@ -80,6 +84,8 @@ pub(super) struct ReplayOutcome {
     /// system may treat pages that it could not write as clean: readers see them, but no later sync
     /// writes them.
     pub(super) reusable_len: Option<u64>,
+    /// End of each log, and damage.
+    pub(super) report: RecoveryReport,
 }
 
 impl ReplayOutcome {
@@ -121,8 +127,10 @@ struct LogState {
     is_at_start: bool,
     /// True while the memtable contains exactly the records of this log.
     matches_memtable: bool,
-    /// Incomplete record, which is damage only if another record follows.
-    truncated: Option<DecodeError>,
+    /// Incomplete record, which is damage only if another record follows, and its bytes.
+    truncated: Option<(DecodeError, u64)>,
+    /// True if damage was reported after the last record.
+    has_damaged_end: bool,
 }
 
 impl LogState {
@@ -158,6 +166,7 @@ impl LogReplay<'_> {
             first_unseen_sequence: 0,
             skipped_logs: Vec::new(),
             reusable_len: None,
+            report: RecoveryReport::default(),
         };
         let mut stopped = false;
         for &number in logs {
@@ -167,7 +176,13 @@ impl LogReplay<'_> {
                 self.skip_log(&path, number, &mut outcome)?;
                 continue;
             }
-            stopped = matches!(self.replay_log(&path, number, &mut outcome)?, ReplayFlow::Stop);
+            stopped = match self.replay_log(&path, number, &mut outcome) {
+                Err(error) if self.allows_damage && error.is_unreadable_file() => {
+                    outcome.report.damage.push(unreadable_file(&path, &error));
+                    false
+                }
+                replayed => matches!(replayed?, ReplayFlow::Stop),
+            };
         }
         self.inserter.finish_memtable(&outcome.memtable)?;
         Ok(outcome)
@@ -184,6 +199,7 @@ impl LogReplay<'_> {
             is_at_start: true,
             matches_memtable: outcome.memtable_bytes == 0,
             truncated: None,
+            has_damaged_end: false,
         };
         outcome.sequence_before_last_log = outcome.last_sequence;
         let mut is_first = true;
@@ -195,17 +211,20 @@ impl LogReplay<'_> {
                 LogItem::Record { offset, continuity, data } => {
                     self.replay_record(path, (offset, continuity), data, &mut log, outcome)?
                 }
-                LogItem::Corruption { error, .. } => {
+                LogItem::Corruption { error, dropped } => {
                     log.matches_memtable = false;
                     match error.kind {
-                        DecodeErrorKind::Truncated if log.is_ours => log.truncated = Some(error),
-                        _ => self.report_corruption(path, &error)?,
+                        DecodeErrorKind::Truncated if log.is_ours => log.truncated = Some((error, dropped)),
+                        _ => {
+                            log.has_damaged_end = true;
+                            self.report_dropped_bytes(path, &error, dropped, outcome)?;
+                        }
                     }
                     ReplayFlow::Continue
                 }
             };
             if matches!(flow, ReplayFlow::Stop) {
-                return self.stop_at_gap(reader, path, number, outcome);
+                return self.stop_at_gap(reader, path, number, length, outcome);
             }
         }
         outcome.is_last_log_foreign = !log.is_ours || log.closed_len == Some(length);
@@ -224,14 +243,15 @@ impl LogReplay<'_> {
         log: &mut LogState,
         outcome: &mut ReplayOutcome,
     ) -> Result<ReplayFlow> {
-        if let Some(error) = log.truncated.take() {
-            self.report_corruption(path, &error)?;
+        if let Some((error, dropped)) = log.truncated.take() {
+            self.report_dropped_bytes(path, &error, dropped, outcome)?;
         }
+        log.has_damaged_end = false;
         let batch = match batch::validate(data) {
             Ok(batch) => batch,
             Err(error) => {
                 log.matches_memtable = false;
-                self.report_corruption(path, &error.offset_by(offset))?;
+                self.report_corruption(path, &error.offset_by(offset), outcome)?;
                 return Ok(ReplayFlow::Continue);
             }
         };
@@ -244,7 +264,7 @@ impl LogReplay<'_> {
         let may_lack_bytes = log.enter_record(continuity);
         if let Some(error) = outcome.sequence_error(offset, &batch).filter(|_| log.is_ours) {
             log.matches_memtable = false;
-            self.report_corruption(path, &error)?;
+            self.report_corruption(path, &error, outcome)?;
             if outcome.is_repeated(&batch) {
                 return Ok(ReplayFlow::Continue);
             }
@@ -279,18 +299,23 @@ impl LogReplay<'_> {
         outcome: &mut ReplayOutcome,
     ) -> Result<()> {
         let is_closed = log.closed_len == Some(length);
-        if is_closed && end.offset < length {
-            // A flipped bit in a length makes a record seem incomplete and hides all later records.
-            let found = "an incomplete record in a closed log";
-            self.report_corruption(
-                path,
-                &DecodeError::new(DecodeErrorKind::Truncated, end.offset, found, "complete records"),
-            )?;
+        let mut has_damaged_end = log.has_damaged_end;
+        let closed_log = log.closed_len.map(|len| ClosedLog { number, len });
+        if let Some(error) =
+            closed_log.filter(|_| !has_damaged_end).and_then(|closed| closed.damage(end.offset, length))
+        {
+            // LevelDB opens a log that has lost its end, also with `paranoid_checks`.
+            let is_error = is_closed && self.paranoid_checks;
+            self.report_damage(path, error.offset, error.to_string(), is_error, outcome)?;
+            has_damaged_end = true;
         }
-        if !end.is_clean {
-            self.logger
-                .log(format_args!("Log #{number} is truncated: incomplete record at offset {}", end.offset));
-        }
+        let reason = match () {
+            () if has_damaged_end => LogEndReason::Damage,
+            () if end.offset == length => LogEndReason::EndOfFile,
+            () if end.is_clean => LogEndReason::UnusedSpace,
+            () => LogEndReason::IncompleteRecord,
+        };
+        self.report_end(RecoveredLog { number, end: end.offset, length, reason }, outcome);
         let is_durable = is_closed && end.offset == length;
         outcome.reusable_len = (log.matches_memtable && is_durable).then_some(length);
         if mutant!(TornWalReused) {
@@ -328,13 +353,44 @@ impl LogReplay<'_> {
         Memtable::with_pool(self.comparator.clone(), self.chunk_pool, 0, false)
     }
 
-    fn report_corruption(&self, path: &Path, error: &DecodeError) -> Result<()> {
-        let error = Error::from_decode_error(path, error);
-        if self.paranoid_checks {
-            return Err(error);
+    fn report_corruption(&self, path: &Path, error: &DecodeError, outcome: &mut ReplayOutcome) -> Result<()> {
+        self.report_damage(path, error.offset, error.to_string(), self.paranoid_checks, outcome)
+    }
+
+    fn report_dropped_bytes(
+        &self,
+        path: &Path,
+        error: &DecodeError,
+        dropped: u64,
+        outcome: &mut ReplayOutcome,
+    ) -> Result<()> {
+        let message = format!("{error}; {dropped} bytes dropped");
+        self.report_damage(path, error.offset, message, self.paranoid_checks, outcome)
+    }
+
+    fn report_damage(
+        &self,
+        path: &Path,
+        offset: u64,
+        message: String,
+        is_error: bool,
+        outcome: &mut ReplayOutcome,
+    ) -> Result<()> {
+        let corruption = Corruption { path: path.to_path_buf(), offset: Some(offset), message };
+        if is_error {
+            return Err(Error::Corruption(corruption));
         }
-        self.logger.log(format_args!("Ignoring error {error}"));
+        self.logger.log(format_args!("Ignoring error corruption: {corruption}"));
+        outcome.report.damage.push(corruption);
         Ok(())
+    }
+
+    fn report_end(&self, log: RecoveredLog, outcome: &mut ReplayOutcome) {
+        let RecoveredLog { number, end, length, reason } = log;
+        if length > 0 {
+            self.logger.log(format_args!("Log #{number} ended at {end} of {length} bytes: {reason}"));
+        }
+        outcome.report.logs.push(log);
     }
 
     /// Ends the replay at a record after a gap in the sequence numbers.
@@ -343,8 +399,12 @@ impl LogReplay<'_> {
         mut reader: LogReader<FileReader>,
         path: &Path,
         number: u64,
+        length: u64,
         outcome: &mut ReplayOutcome,
     ) -> Result<ReplayFlow> {
+        // The reader has returned the record after the gap.
+        let end = outcome.report.damage.last().and_then(|gap| gap.offset).unwrap_or(0);
+        self.report_end(RecoveredLog { number, end, length, reason: LogEndReason::SequenceGap }, outcome);
         let records = 1 + count_records(&mut reader, path)?;
         self.logger.log(format_args!(
             "Skipping the last {records} records of log #{number}: they follow a gap in the sequence numbers"
@@ -357,14 +417,24 @@ impl LogReplay<'_> {
     fn skip_log(&self, path: &Path, number: u64, outcome: &mut ReplayOutcome) -> Result<()> {
         let mut reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
         let records = count_records(&mut reader, path)?;
+        let length = reader.bytes_read();
+        let reason = LogEndReason::AfterSequenceGap;
+        self.report_end(RecoveredLog { number, end: 0, length, reason }, outcome);
         self.logger.log(format_args!(
             "Skipping log #{number}: its {records} records follow a gap in the sequence numbers"
         ));
         if records > 0 {
+            let message = format!("{records} records follow a gap in the sequence numbers of an earlier log");
+            self.report_damage(path, 0, message, self.paranoid_checks, outcome)?;
             outcome.skipped_logs.push(number);
         }
         Ok(())
     }
+}
+
+/// Returns the damage of a file that cannot be read because of `error`.
+pub(super) fn unreadable_file(path: &Path, error: &Error) -> Corruption {
+    Corruption { path: path.to_path_buf(), offset: None, message: error.to_string() }
 }
 
 fn read_record<'a>(reader: &'a mut LogReader<FileReader>, path: &Path) -> Result<Option<LogItem<'a>>> {

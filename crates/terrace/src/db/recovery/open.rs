@@ -27,10 +27,11 @@ use crate::db::components::lost_directory::LostDirectory;
 use crate::db::components::memory_budget::MemoryBudget;
 use crate::db::components::memtable_size::MemtableSizer;
 use crate::db::components::recovery_flush::RecoveryFlusher;
+use crate::db::components::recovery_report::RecoveryReport;
 use crate::db::components::wal::{WalFile, WalWriter};
 use crate::db::components::watched_keys::WatchList;
 use crate::db::inner::DbInner;
-use crate::error::{Error, Result};
+use crate::error::{Corruption, Error, Result};
 use crate::file_io::{FileReader, file_error};
 use crate::info_log::{FileLogger, Logger, NoLogger};
 use crate::memtable::{ChunkPool, Memtable};
@@ -91,8 +92,16 @@ impl DbInner {
         DbOpener { options: &options, ..opener }.into_writable(lock)
     }
 
-    pub(in crate::db) fn open_read_only(directory: &Path, options: &Options) -> Result<Arc<DbInner>> {
-        let options = options.sanitized();
+    /// Opens for reads. With `allows_damage`, missing and damaged files do not fail the open as
+    /// long as the MANIFEST tells which files there should be.
+    pub(in crate::db) fn open_read_only(
+        directory: &Path,
+        options: &Options,
+        allows_damage: bool,
+    ) -> Result<Arc<DbInner>> {
+        let mut options = options.sanitized();
+        // A bad sector under a mapping would end the process.
+        options.paranoid_checks |= allows_damage;
         let env = &options.env;
         if !env.fs.exists(&directory.join(FileName::Current.to_string()))? {
             return Err(missing_database_error(directory));
@@ -104,7 +113,9 @@ impl DbInner {
         }
         let comparator = InternalComparator::new(Arc::clone(&options.comparator));
         let recovered = ManifestRecovery::read_current_manifest(env, directory, &comparator)?;
-        DbOpener::new(directory, &options, comparator, logger, recovered).into_read_only(lock)
+        let mut opener = DbOpener::new(directory, &options, comparator, logger, recovered);
+        opener.allows_damage = allows_damage;
+        opener.into_read_only(lock)
     }
 
     /// Copies logs with skipped records to `lost/`, durably, and adds the paths of the copies to
@@ -122,6 +133,13 @@ impl DbInner {
             copies.push(copy);
         }
         lost.sync()
+    }
+
+    /// Logs that the system refuses to sync directories, if it does.
+    pub(in crate::db) fn log_refused_directory_sync(&self) {
+        if let Some(line) = self.options.env.fs.refused_directory_sync() {
+            self.logger.log(format_args!("{line}"));
+        }
     }
 
     /// Removes the new log of a database that could not be opened, if the log is empty.
@@ -215,6 +233,9 @@ pub(super) struct DbOpener<'a> {
     pub(super) recovered: ManifestRecovery,
     pub(super) shared_budget: Option<Arc<SharedBudget>>,
     pub(super) chunk_pool: Arc<ChunkPool>,
+    /// True for a read-only open that reports damage instead of failing.
+    allows_damage: bool,
+    pub(super) report: RecoveryReport,
 }
 
 impl<'a> DbOpener<'a> {
@@ -228,7 +249,17 @@ impl<'a> DbOpener<'a> {
         let shared_budget = options.shared_budget();
         let pooled = MemoryBudget::from_options(options).map_or(usize::MAX, |budget| budget.pooled_chunks);
         let chunk_pool = Arc::new(ChunkPool::with_limit(pooled, shared_budget.clone()));
-        DbOpener { directory, options, comparator, logger, recovered, shared_budget, chunk_pool }
+        DbOpener {
+            directory,
+            options,
+            comparator,
+            logger,
+            recovered,
+            shared_budget,
+            chunk_pool,
+            allows_damage: false,
+            report: RecoveryReport::default(),
+        }
     }
 
     /// Returns an empty memtable without a filter.
@@ -236,7 +267,7 @@ impl<'a> DbOpener<'a> {
         Memtable::with_pool(self.comparator.clone(), &self.chunk_pool, 0, false)
     }
 
-    fn into_writable(self, lock: Box<dyn FileLock>) -> Result<Arc<DbInner>> {
+    fn into_writable(mut self, lock: Box<dyn FileLock>) -> Result<Arc<DbInner>> {
         let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
         let next_file = self.first_unused_file_number(&files);
         let logs = self.find_logs_to_replay(&files)?;
@@ -282,6 +313,7 @@ impl<'a> DbOpener<'a> {
             }
             error.into_error()
         })?;
+        inner.log_refused_directory_sync();
         inner.remove_leftovers(&files);
         let mut state = inner.state.lock();
         inner.maybe_schedule_flush_or_compaction(&mut state);
@@ -312,19 +344,32 @@ impl<'a> DbOpener<'a> {
     }
 
     /// Checks that all tables of the version exist. Returns the numbers of the logs to replay.
-    fn find_logs_to_replay(&self, files: &[FileName]) -> Result<Vec<u64>> {
+    fn find_logs_to_replay(&mut self, files: &[FileName]) -> Result<Vec<u64>> {
         let version_set = &self.recovered.version_set;
         let tables = files.iter().filter(|file| file.is_table());
         let tables: BTreeSet<u64> = tables.filter_map(FileName::number).collect();
         let live = version_set.version.levels.iter().flatten().map(|file| file.number);
         let missing: Vec<u64> = live.filter(|number| !tables.contains(number)).collect();
-        if let Some(first) = missing.first() {
-            let first = self.directory.join(FileName::Table(*first).to_string());
-            let message = format!("{} missing files; e.g.: {}", missing.len(), first.display());
-            return Err(Error::corruption(self.directory, None, message));
+        let mut damage = Vec::new();
+        match missing.first() {
+            Some(first) if !self.allows_damage => {
+                let first = self.directory.join(FileName::Table(*first).to_string());
+                let message = format!("{} missing files; e.g.: {}", missing.len(), first.display());
+                return Err(Error::corruption(self.directory, None, message));
+            }
+            _ => damage.extend(missing.iter().map(|&number| self.missing(FileName::Table(number)))),
         }
-        if let Some(error) = self.recovered.lost_edit(files) {
-            return Err(error.clone());
+        match self.recovered.lost_edit(files) {
+            Some(Error::Corruption(lost)) if self.allows_damage => damage.push(lost.clone()),
+            Some(error) => return Err(error.clone()),
+            None => {}
+        }
+        // Terrace makes a log durable before the MANIFEST that names it.
+        let log = FileName::Log(version_set.log_number);
+        let is_new = self.recovered.manifest_number == 0;
+        if self.recovered.is_written_by_terrace && !is_new && !files.contains(&log) {
+            self.logger.log(format_args!("Ignoring error: {log} is missing"));
+            damage.push(self.missing(log));
         }
         if let Some(torn) = &self.recovered.torn_tail {
             self.logger
@@ -338,12 +383,18 @@ impl<'a> DbOpener<'a> {
                 logs.insert(number);
             }
         }
+        self.report.damage.append(&mut damage);
         Ok(logs.into_iter().collect())
+    }
+
+    fn missing(&self, file: FileName) -> Corruption {
+        let path = self.directory.join(file.to_string());
+        Corruption { path, offset: None, message: "is missing, but the MANIFEST lists it".into() }
     }
 
     /// Replays `logs`. Passes full memtables to `on_full_memtable`.
     fn replay_logs(
-        &self,
+        &mut self,
         logs: &[u64],
         on_full_memtable: &mut dyn FnMut(Arc<Memtable>) -> Result<()>,
     ) -> Result<ReplayOutcome> {
@@ -354,7 +405,8 @@ impl<'a> DbOpener<'a> {
             comparator: &self.comparator,
             chunk_pool: &self.chunk_pool,
             logger: &*self.logger,
-            paranoid_checks: self.options.paranoid_checks,
+            paranoid_checks: self.options.paranoid_checks && !self.allows_damage,
+            allows_damage: self.allows_damage,
             closed_log: self.recovered.closed_log,
             log_method: self.recovered.log_method,
             memtable_size,
@@ -362,7 +414,10 @@ impl<'a> DbOpener<'a> {
             last_sequence: self.recovered.version_set.last_sequence,
             on_full_memtable,
         };
-        replay.run(logs)
+        let mut outcome = replay.run(logs)?;
+        self.report.logs.append(&mut outcome.report.logs);
+        self.report.damage.append(&mut outcome.report.damage);
+        Ok(outcome)
     }
 
     /// Returns the MANIFEST of the last run if that run closed the database, otherwise a new one.

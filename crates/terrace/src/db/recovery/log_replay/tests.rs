@@ -146,6 +146,7 @@ fn replayed(
         chunk_pool: &Arc::default(),
         logger: &lines,
         paranoid_checks: settings & 1 > 0,
+        allows_damage: false,
         closed_log: None,
         log_method: if settings & 2 > 0 { LogWriteMethod::Mapped } else { LogWriteMethod::Appended },
         memtable_size: MEMTABLE_SIZE,
