@@ -51,8 +51,6 @@ impl DbOpener<'_> {
         let block_cache = self.block_cache(memory_budget.as_ref());
         let context = self.table_reader_context(memory_budget.as_ref(), &block_cache);
         let version_set = self.recovered.version_set;
-        // A comparator of the caller may be slow, and one thread inserts for a group.
-        let write_queue = WriteQueue::new(options.mapped_logs == MappedLogs::Never && memtable.is_bytewise());
         let read_state = first_read_state(&version_set, &memtable, immutable_memtables, wal_writer.as_ref());
         Arc::new_cyclic(|inner| DbInner {
             weak_self: inner.clone(),
@@ -71,6 +69,7 @@ impl DbOpener<'_> {
             )),
             table_options: options.table_options(&self.comparator),
             memtable_sizer: MemtableSizer::new(&options),
+            write_queue: new_write_queue(&options, &memtable),
             options,
             logger: self.logger,
             recovery: self.report,
@@ -93,7 +92,6 @@ impl DbOpener<'_> {
             state: Mutex::new(new_state(version_set, memtable)),
             state_changed: Condvar::new(),
             write_contention: WriteContention::default(),
-            write_queue,
             background_jobs: Arc::default(),
             compaction_progress: CompactionProgress::default(),
             db_lock: Mutex::new(db_lock),
@@ -171,6 +169,11 @@ fn schedule_on_many_tombstones(inner: Weak<DbInner>) -> Box<dyn Fn(TableStats) +
             inner.maybe_schedule_compaction();
         }
     })
+}
+
+fn new_write_queue(options: &Options, memtable: &Memtable) -> WriteQueue {
+    // A comparator of the caller may be slow, and one thread inserts for a group.
+    WriteQueue::new(options.mapped_logs == MappedLogs::Never && memtable.is_bytewise())
 }
 
 /// Returns the state that the first reader sees.
