@@ -21,6 +21,7 @@ const COMMANDS: &[&str] = &[
     "verify",
     "repair",
     "compact",
+    "convert",
     "destroy",
     "bench",
     "tour",

@@ -72,9 +72,13 @@ impl Db {
     /// # let env = terrace::Env::in_memory();
     /// # let options = terrace::Options::default().create_if_missing(true).env(env);
     /// # let db = terrace::Db::open("cities", &options)?;
-    /// let visits = db.transact(|transaction| { let before = transaction.get("visits")?; let visits
-    /// = before.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap())) + 1;
-    /// transaction.put("visits", visits.to_le_bytes())?; Ok(visits) })?; assert_eq!(visits, 1);
+    /// let visits = db.transact(|transaction| {
+    ///     let before = transaction.get("visits")?;
+    ///     let before = before.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
+    ///     transaction.put("visits", (before + 1).to_le_bytes())?;
+    ///     Ok(before + 1)
+    /// })?;
+    /// assert_eq!(visits, 1);
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn transact<T>(&self, body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {

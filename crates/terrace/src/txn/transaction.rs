@@ -128,10 +128,12 @@ impl Transaction {
     /// # let env = terrace::Env::in_memory();
     /// # let options = terrace::Options::default().create_if_missing(true).env(env);
     /// # let db = terrace::Db::open("cities", &options)?;
-    /// let options =
-    /// terrace::TransactionOptions::default().isolation(terrace::Isolation::Snapshot); let mut
-    /// transaction = db.begin(&options); let visits = transaction.get_for_update("visits")?;
-    /// db.put("visits", "7")?; // another writer transaction.put("last visit", "today")?;
+    /// # use terrace::{Isolation, TransactionOptions};
+    /// let options = TransactionOptions::default().isolation(Isolation::Snapshot);
+    /// let mut transaction = db.begin(&options);
+    /// let visits = transaction.get_for_update("visits")?;
+    /// db.put("visits", "7")?; // another writer
+    /// transaction.put("last visit", "today")?;
     /// assert!(transaction.commit().is_err_and(|error| error.is_retryable()));
     /// # Ok::<(), terrace::Error>(())
     /// ```
