@@ -90,8 +90,9 @@ fn unreadable_block() {
         fill(db);
         db.flush().unwrap();
     });
-    // The footer, the metaindex, the filter, the index, and one data block, which is read twice.
-    let report = repair_with_faults(&test_db, "read .ldb #6 x2 EIO");
+    // A data block, which is read twice. The reads before it are those for the codec of the table,
+    // then the footer, the metaindex, the filter and the index, with their trailers.
+    let report = repair_with_faults(&test_db, "read .ldb #13 x2 EIO");
     assert_eq!((report.blocks_lost, report.tables_salvaged), (1, 1), "{report}");
     assert!(test_db.verify().is_clean());
 }
