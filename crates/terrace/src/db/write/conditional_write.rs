@@ -140,6 +140,8 @@ struct WatchGuard<'a> {
     db: &'a DbInner,
     /// Identifier of the watch. None after its removal.
     id: Option<u64>,
+    /// Last sequence number before the watch.
+    last_sequence: SequenceNumber,
 }
 
 impl Drop for WatchGuard<'_> {
@@ -199,11 +201,11 @@ impl DbInner {
     }
 
     /// Executes step 3. Returns the lock of `commit`, under which `condition` holds.
-    fn check_with_watch<'a>(
-        &'a self,
-        mut commit: MutexGuard<'a, Option<WalWriter>>,
+    fn check_with_watch(
+        &self,
+        commit: MutexGuard<'_, Option<WalWriter>>,
         condition: &Unchanged<'_>,
-    ) -> Result<MutexGuard<'a, Option<WalWriter>>> {
+    ) -> Result<MutexGuard<'_, Option<WalWriter>>> {
         drop(commit);
         // The copies of a large set would delay other writers.
         let keys = condition.keys.iter().map(|key| key.key.to_vec()).collect();
@@ -212,23 +214,26 @@ impl DbInner {
             .iter()
             .map(|range| (range.begin.map(<[u8]>::to_vec), range.end.map(<[u8]>::to_vec)));
         let watched = WatchedKeys::new(self.comparator.user_comparator(), keys, ranges.collect());
-        commit = self.commit.lock();
-        let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
-        let last = writer.last_sequence;
-        let id = writer.watches.add(Arc::new(watched));
-        drop(commit);
-        let mut guard = WatchGuard { db: self, id: Some(id) };
-        self.wait_until_applied(last)?;
+        let mut guard = self.watch(Arc::new(watched))?;
+        self.wait_until_applied(guard.last_sequence)?;
         self.check_condition(condition)?;
-        commit = self.commit.lock();
+        // Declared after `guard`: an error releases `commit` before the guard locks it.
+        let mut commit = self.commit.lock();
         self.make_room_for_write(&mut commit)?;
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
-        let written_key = writer.watches.remove(id);
-        guard.id = None;
+        let written_key = guard.id.take().and_then(|id| writer.watches.remove(id));
         match written_key {
             Some(key) if !mutant!(WatchIgnored) => Err(Error::Conflict { key }),
             _ => Ok(commit),
         }
+    }
+
+    /// Starts to watch `keys`.
+    fn watch(&self, keys: Arc<WatchedKeys>) -> Result<WatchGuard<'_>> {
+        let mut commit = self.commit.lock();
+        let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
+        let id = writer.watches.add(keys);
+        Ok(WatchGuard { db: self, id: Some(id), last_sequence: writer.last_sequence })
     }
 
     /// Returns a conflict if a write that is visible now does not fit `condition`.
@@ -427,5 +432,28 @@ impl Db {
     /// ```
     pub fn last_change(&self, key: impl AsRef<[u8]>) -> Result<Option<SequenceNumber>> {
         self.reader(&DEFAULT_READ_OPTIONS).inner.last_change(key.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_env::Env;
+
+    use super::*;
+    use crate::options::Options;
+
+    /// An error after the check once locked `commit` twice.
+    #[test]
+    fn refused_write_with_a_watch_releases_its_lock() {
+        let options = Options::default().create_if_missing(true).env(Env::in_memory());
+        let db = Db::open("db", &options).unwrap();
+        let since = db.snapshot();
+        let condition = Unchanged { since: &since, keys: &[b"a".into()], ranges: &[] };
+        let inner = db.inner();
+        inner.set_background_error(&Error::NotFound("test".into()));
+        assert!(inner.check_with_watch(inner.commit.lock(), &condition).is_err());
+        assert!(inner.commit.lock().as_ref().unwrap().watches.is_empty());
+        assert!(db.shutdown().is_err());
+        assert!(inner.check_with_watch(inner.commit.lock(), &condition).is_err());
     }
 }
