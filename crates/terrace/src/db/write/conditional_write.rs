@@ -174,14 +174,16 @@ impl DbInner {
         let mut commit = self.lock_commit();
         self.make_room_for_write(&mut commit)?;
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
-        let commit = if writer.last_sequence == checked || mutant!(ConditionCheckedTooEarly) {
+        let last = writer.last_sequence;
+        // Loaded once: a flush may finish at any time, and its read state lacks the memtable.
+        let read_state = Arc::clone(&self.read_state.current());
+        let commit = if last == checked || mutant!(ConditionCheckedTooEarly) {
             commit
-        } else if self.can_check_under_lock(condition, checked) {
-            let last = writer.last_sequence;
+        } else if is_short_check(condition) && read_state.flushed_sequence <= checked {
             if !mutant!(InsertInFlightUnseen) {
                 self.wait_until_applied(last)?;
             }
-            self.check_memtables(condition, last)?;
+            check_memtables(&read_state, condition, last)?;
             commit
         } else {
             self.check_with_watch(commit, condition)?
@@ -191,13 +193,6 @@ impl DbInner {
         }
         let (sequences, number) = self.append_and_insert(commit, PendingWrite::from_batch(batch))?;
         self.finish_write(&sequences, number, options)
-    }
-
-    /// Returns true if the memtables hold all writes after `checked`, and the check is short.
-    fn can_check_under_lock(&self, condition: &Unchanged<'_>, checked: SequenceNumber) -> bool {
-        condition.ranges.is_empty()
-            && condition.keys.len() <= MAX_KEYS_UNDER_LOCK
-            && self.read_state.current().flushed_sequence <= checked
     }
 
     /// Executes step 3. Returns the lock of `commit`, under which `condition` holds.
@@ -253,17 +248,6 @@ impl DbInner {
         }
         for range in condition.ranges {
             self.check_range(&read_state, range, condition.since.sequence(), visible)?;
-        }
-        Ok(())
-    }
-
-    /// Returns a conflict if a write up to `last`, in a memtable, does not fit the keys of
-    /// `condition`.
-    fn check_memtables(&self, condition: &Unchanged<'_>, last: SequenceNumber) -> Result<()> {
-        let read_state = self.read_state.current();
-        for key in condition.keys {
-            let newest = newest_in_memtables(&read_state, key.key, last);
-            check_sequence(newest, key.since(condition), key.key)?;
         }
         Ok(())
     }
@@ -343,6 +327,21 @@ fn newest_in_memtables(
         .non_empty_memtables()
         .find_map(|memtable| memtable.get(user_key, visible))
         .map(|found| found.sequence)
+}
+
+/// Returns true if the check is short enough for a thread that holds `commit`.
+fn is_short_check(condition: &Unchanged<'_>) -> bool {
+    condition.ranges.is_empty() && condition.keys.len() <= MAX_KEYS_UNDER_LOCK
+}
+
+/// Returns a conflict if a write up to `last`, in a memtable of `read_state`, does not fit the keys
+/// of `condition`.
+fn check_memtables(read_state: &ReadState, condition: &Unchanged<'_>, last: SequenceNumber) -> Result<()> {
+    for key in condition.keys {
+        let newest = newest_in_memtables(read_state, key.key, last);
+        check_sequence(newest, key.since(condition), key.key)?;
+    }
+    Ok(())
 }
 
 fn check_sequence(newest: Option<SequenceNumber>, since: SequenceNumber, key: &[u8]) -> Result<()> {
