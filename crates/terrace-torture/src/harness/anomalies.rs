@@ -10,7 +10,7 @@ pub(super) const ANOMALIES: Harness = Harness {
     id: 47,
     name: "anomalies",
     property: "transactions are serializable, or allow only write skew under snapshot isolation",
-    check_cases: 200,
+    check_cases: 400,
     time_share: 10,
     run,
 };
