@@ -1,5 +1,7 @@
 //! Bounds of a DB iterator: the caller's key bounds, and the next key of the other sorted runs.
 
+use std::ops::Bound;
+
 use terrace_format::comparator::{Bytewise, Comparator};
 use terrace_format::key;
 use terrace_sync::mutant;
@@ -46,6 +48,24 @@ fn prefix_upper_bound(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
     Some(end)
+}
+
+/// Returns true if `key` is not below the range that starts with `begin`.
+pub(crate) fn is_after_begin(comparator: &dyn Comparator, key: &[u8], begin: Bound<&[u8]>) -> bool {
+    match begin {
+        Bound::Unbounded => true,
+        Bound::Included(begin) => comparator.compare(key, begin).is_ge(),
+        Bound::Excluded(begin) => comparator.compare(key, begin).is_gt(),
+    }
+}
+
+/// Returns true if `key` is not above the range that ends with `end`.
+pub(crate) fn is_before_end(comparator: &dyn Comparator, key: &[u8], end: Bound<&[u8]>) -> bool {
+    match end {
+        Bound::Unbounded => true,
+        Bound::Included(end) => comparator.compare(key, end).is_le(),
+        Bound::Excluded(end) => comparator.compare(key, end).is_lt(),
+    }
 }
 
 /// Next user key of the sorted runs other than the current one, in one direction.

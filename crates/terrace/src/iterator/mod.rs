@@ -15,7 +15,7 @@ mod merging_iter;
 mod prefetch;
 mod read_sample;
 
-pub(crate) use bounds::IterBounds;
+pub(crate) use bounds::{IterBounds, is_after_begin, is_before_end};
 pub(crate) use db_iter::DbIter;
 pub use db_iterator::DbIterator;
 pub use entries::Iter;

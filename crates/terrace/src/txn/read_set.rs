@@ -8,6 +8,7 @@ use terrace_format::key::SequenceNumber;
 use terrace_sync::mutant;
 
 use crate::db::{UnchangedKey, UnchangedRange};
+use crate::iterator::{is_after_begin, is_before_end};
 use crate::sync::{Arc, Mutex};
 
 /// Memory of an entry of the read set beyond its bytes.
@@ -126,18 +127,8 @@ impl ReadRanges {
 
     /// Returns true if range `index` contains `key`.
     pub(super) fn contains(&self, index: usize, key: &[u8], comparator: &dyn Comparator) -> bool {
-        self.ranges.get(index).is_some_and(|range| {
-            let is_after_begin = match &range.begin {
-                Bound::Unbounded => true,
-                Bound::Included(begin) => comparator.compare(key, begin).is_ge(),
-                Bound::Excluded(begin) => comparator.compare(key, begin).is_gt(),
-            };
-            let is_before_end = match &range.end {
-                Bound::Unbounded => true,
-                Bound::Included(end) => comparator.compare(key, end).is_le(),
-                Bound::Excluded(end) => comparator.compare(key, end).is_lt(),
-            };
-            is_after_begin && is_before_end
+        self.ranges.get(index).map(ReadRange::as_unchanged).is_some_and(|range| {
+            is_after_begin(comparator, key, range.begin) && is_before_end(comparator, key, range.end)
         })
     }
 

@@ -193,16 +193,15 @@ impl Transaction {
             return keys.iter().map(|key| self.get(key)).collect();
         }
         self.start_reading();
-        for key in keys {
-            if self.options.isolation == Isolation::Serializable && self.own_write(key.as_ref()).is_none() {
+        let own_writes: Vec<_> = keys.iter().map(|key| self.own_write(key.as_ref())).collect();
+        if self.options.isolation == Isolation::Serializable {
+            for (key, _) in keys.iter().zip(&own_writes).filter(|(_, own)| own.is_none()) {
                 self.track_read(key.as_ref(), 0)?;
             }
         }
         let mut values = self.db.multi_get_with(keys, &self.read_options)?;
-        for (key, value) in keys.iter().zip(&mut values) {
-            if let Some(own) = self.own_write(key.as_ref()) {
-                *value = own;
-            }
+        for (value, own) in values.iter_mut().zip(own_writes) {
+            *value = own.unwrap_or_else(|| value.take());
         }
         Ok(values)
     }

@@ -9,6 +9,7 @@ use std::ops::Bound;
 
 use terrace_format::comparator::Comparator;
 
+use crate::iterator::{is_after_begin, is_before_end};
 use crate::sync::Arc;
 
 /// Begin and end of a range.
@@ -41,24 +42,6 @@ impl WatchedKeys {
     }
 }
 
-/// Returns true if `key` is not below the range that starts with `begin`.
-pub(crate) fn is_after_begin(comparator: &dyn Comparator, key: &[u8], begin: Bound<&[u8]>) -> bool {
-    match begin {
-        Bound::Unbounded => true,
-        Bound::Included(begin) => comparator.compare(key, begin).is_ge(),
-        Bound::Excluded(begin) => comparator.compare(key, begin).is_gt(),
-    }
-}
-
-/// Returns true if `key` is not above the range that ends with `end`.
-pub(crate) fn is_before_end(comparator: &dyn Comparator, key: &[u8], end: Bound<&[u8]>) -> bool {
-    match end {
-        Bound::Unbounded => true,
-        Bound::Included(end) => comparator.compare(key, end).is_le(),
-        Bound::Excluded(end) => comparator.compare(key, end).is_lt(),
-    }
-}
-
 /// Watches of the running conditional writes.
 #[derive(Default)]
 pub(crate) struct WatchList {
@@ -68,7 +51,7 @@ pub(crate) struct WatchList {
 
 struct Watch {
     id: u64,
-    keys: Arc<WatchedKeys>,
+    keys: WatchedKeys,
     /// Watched key that another writer wrote.
     written_key: Option<Vec<u8>>,
 }
@@ -81,7 +64,7 @@ impl WatchList {
     }
 
     /// Starts to watch `keys`. Returns the identifier of the watch.
-    pub(crate) fn add(&mut self, keys: Arc<WatchedKeys>) -> u64 {
+    pub(crate) fn add(&mut self, keys: WatchedKeys) -> u64 {
         self.last_id += 1;
         self.watches.push(Watch { id: self.last_id, keys, written_key: None });
         self.last_id
@@ -107,11 +90,11 @@ mod tests {
 
     use super::*;
 
-    fn watched(keys: &[&str], ranges: &[(Bound<&str>, Bound<&str>)]) -> Arc<WatchedKeys> {
+    fn watched(keys: &[&str], ranges: &[(Bound<&str>, Bound<&str>)]) -> WatchedKeys {
         let bytes = |text: &str| text.as_bytes().to_vec();
         let ranges = ranges.iter().map(|(begin, end)| (begin.map(bytes), end.map(bytes)));
         let keys = keys.iter().map(|key| bytes(key)).collect();
-        Arc::new(WatchedKeys::new(&bytewise(), keys, ranges.collect()))
+        WatchedKeys::new(&bytewise(), keys, ranges.collect())
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //! compaction drops a tombstone that is newer than it, and no compaction ever drops the newest
 //! version of a key. `delete_range` drops tables only while no snapshot exists.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, RangeBounds, RangeInclusive};
 
 use terrace_format::batch::WriteBatch;
 use terrace_format::key::{self, MAX_SEQUENCE_NUMBER, SequenceNumber, with_seek_key};
@@ -26,11 +26,11 @@ use terrace_sync::mutant;
 
 use super::{PendingWrite, WalWriter};
 use crate::db::Db;
-use crate::db::components::watched_keys::{WatchedKeys, is_after_begin, is_before_end};
+use crate::db::components::watched_keys::WatchedKeys;
 use crate::db::inner::{DbInner, ReadState};
 use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
-use crate::iterator::ChildIter;
+use crate::iterator::{ChildIter, is_after_begin, is_before_end};
 use crate::options::{DEFAULT_READ_OPTIONS, WriteOptions};
 use crate::snapshot::Snapshot;
 use crate::sync::{Arc, MutexGuard, Ordering};
@@ -168,31 +168,43 @@ impl DbInner {
             return Err(Error::InvalidArgument("snapshot belongs to another database".into()));
         }
         self.delay_write(batch.as_bytes().len());
+        // Loaded before the read state: a switch of the memtable in between only adds writes to the
+        // second check. In the order of readers, it would hide writes from both checks.
         let checked = self.read_state.visible_seqno().load(Ordering::Acquire);
         self.check_condition(condition)?;
         self.write_contention.arrive();
         let mut commit = self.lock_commit();
         self.make_room_for_write(&mut commit)?;
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
-        let last = writer.last_sequence;
-        // Loaded once: a flush may finish at any time, and its read state lacks the memtable.
-        let read_state = Arc::clone(&self.read_state.current());
-        let commit = if last == checked || mutant!(ConditionCheckedTooEarly) {
-            commit
-        } else if is_short_check(condition) && read_state.flushed_sequence <= checked {
-            if !mutant!(InsertInFlightUnseen) {
-                self.wait_until_applied(last)?;
-            }
-            check_memtables(&read_state, condition, last)?;
-            commit
-        } else {
-            self.check_with_watch(commit, condition)?
-        };
+        if writer.last_sequence != checked && !mutant!(ConditionCheckedTooEarly) {
+            let last = writer.last_sequence;
+            commit = self.check_later_writes(commit, condition, checked..=last)?;
+        }
         if batch.is_empty() {
             return self.finish_empty_batch(commit, options);
         }
         let (sequences, number) = self.append_and_insert(commit, PendingWrite::from_batch(batch))?;
         self.finish_write(&sequences, number, options)
+    }
+
+    /// Checks the writes after the first and up to the last of `sequences`. Returns the lock of
+    /// `commit`, under which `condition` holds.
+    fn check_later_writes<'a>(
+        &'a self,
+        commit: MutexGuard<'a, Option<WalWriter>>,
+        condition: &Unchanged<'_>,
+        sequences: RangeInclusive<SequenceNumber>,
+    ) -> Result<MutexGuard<'a, Option<WalWriter>>> {
+        // Loaded once: a flush may finish at any time, and its read state lacks the memtable.
+        let read_state = Arc::clone(&self.read_state.current());
+        if !is_short_check(condition) || read_state.flushed_sequence > *sequences.start() {
+            return self.check_with_watch(commit, condition);
+        }
+        if !mutant!(InsertInFlightUnseen) {
+            self.wait_until_applied(*sequences.end())?;
+        }
+        check_memtables(&read_state, condition, *sequences.end())?;
+        Ok(commit)
     }
 
     /// Executes step 3. Returns the lock of `commit`, under which `condition` holds.
@@ -209,7 +221,7 @@ impl DbInner {
             .iter()
             .map(|range| (range.begin.map(<[u8]>::to_vec), range.end.map(<[u8]>::to_vec)));
         let watched = WatchedKeys::new(self.comparator.user_comparator(), keys, ranges.collect());
-        let mut guard = self.watch(Arc::new(watched))?;
+        let mut guard = self.watch(watched)?;
         self.wait_until_applied(guard.last_sequence)?;
         self.check_condition(condition)?;
         // Declared after `guard`: an error releases `commit` before the guard locks it.
@@ -224,7 +236,7 @@ impl DbInner {
     }
 
     /// Starts to watch `keys`.
-    fn watch(&self, keys: Arc<WatchedKeys>) -> Result<WatchGuard<'_>> {
+    fn watch(&self, keys: WatchedKeys) -> Result<WatchGuard<'_>> {
         let mut commit = self.commit.lock();
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
         let id = writer.watches.add(keys);
