@@ -97,6 +97,51 @@ typedef struct terrace_entry {
 size_t terrace_iter_next_entries(leveldb_iterator_t*, size_t count, terrace_entry* entries);
 size_t terrace_iter_prev_entries(leveldb_iterator_t*, size_t count, terrace_entry* entries);
 
+/* ---- Calls for event loops and for bindings of other languages ---- */
+
+/* Result of a call that never waits: it would wait for a file, a sync, another writer or background
+ * work. It had no effect and set no error. The program makes the call that waits, on a thread that may
+ * wait. */
+#define TERRACE_WOULD_WAIT 2
+
+/* Copies the value of a key into `buffer` and stores its length in `*value_len`. Returns 1 if the key
+ * exists; 0, with length 0, if it does not exist or after an error. A value longer than `capacity` is
+ * not copied: the program calls again with a buffer of that length. */
+uint8_t terrace_get_into(leveldb_t* db, const leveldb_readoptions_t* options, const char* key, size_t key_len,
+                         char* buffer, size_t capacity, size_t* value_len, char** errptr);
+
+/* Same as terrace_get_into if memory holds the answer; otherwise returns TERRACE_WOULD_WAIT, and
+ * terrace_get_into reads the file. */
+uint8_t terrace_try_get(leveldb_t* db, const leveldb_readoptions_t* options, const char* key, size_t key_len,
+                        char* buffer, size_t capacity, size_t* value_len, char** errptr);
+
+/* Same as leveldb_write if that needs no wait. Returns 1 if the batch was written; TERRACE_WOULD_WAIT,
+ * and writes nothing, if the options ask for a sync, the memtable is full, writes are delayed, or other
+ * threads write at the same time; 0 after an error. */
+uint8_t terrace_try_write(leveldb_t* db, const leveldb_writeoptions_t* options, leveldb_writebatch_t* batch,
+                          char** errptr);
+
+/* Returns 1 if a write would probably be delayed or stalled now. */
+uint8_t terrace_would_wait(leveldb_t* db);
+
+/* Makes all writes that have returned durable. Concurrent calls share one sync. */
+void terrace_sync(leveldb_t* db, char** errptr);
+
+/* Writes a batch in LevelDB's stored form, which the program has encoded: 8 bytes that are ignored, the
+ * number of operations as a little-endian number of 32 bits, and for each operation the byte 1, key and
+ * value for a put, or the byte 0 and the key for a deletion. A key or value is its length as a varint
+ * of 32 bits, and its bytes. Bytes that are no batch are an error, and nothing is written. */
+void terrace_write_bytes(leveldb_t* db, const leveldb_writeoptions_t* options, const char* batch, size_t len,
+                         char** errptr);
+
+/* Copies up to `count` entries, the current one first, into `buffer`, and moves the iterator beyond
+ * them: forward, or backward if `forward` is 0. Stores their number in `*entries` and returns the number
+ * of bytes. Each entry is the lengths of key and value as little-endian numbers of 32 bits, the key, and
+ * the value. No entry, although the iterator is valid, means that `capacity` is too small for the
+ * current one. */
+size_t terrace_iter_take(leveldb_iterator_t*, uint8_t forward, size_t count, char* buffer, size_t capacity,
+                         size_t* entries);
+
 /* ---- Statistics ---- */
 
 /* Stores a numeric property in `*value` and returns 1; returns 0 if there is no such property. */

@@ -25,8 +25,8 @@ pub enum ErrorKind {
     InvalidArgument,
     /// The operating system returned an error.
     Io,
-    /// Another writer or transaction interfered. LevelDB has no such status, and its interfaces
-    /// never return this kind.
+    /// Another writer or transaction interfered, or a call that never waits would have to wait.
+    /// LevelDB has no such status, and its interfaces never return this kind.
     Busy,
 }
 
@@ -88,6 +88,12 @@ pub enum Error {
         /// Key whose lock was not released.
         key: Vec<u8>,
     },
+    /// The call would wait for a file, a sync, another writer or background work. It had no effect.
+    /// Only the calls that never wait return this error: [`Db::try_get`](crate::Db::try_get) and
+    /// [`Db::try_write`](crate::Db::try_write). The caller uses the call that waits, on a thread that
+    /// may wait.
+    #[error("would wait for a file, a sync, another writer or background work")]
+    WouldWait,
     /// The reads and writes of a transaction take more memory than its limit.
     #[error("transaction too large: {bytes} bytes of reads and writes, the limit is {limit}")]
     TransactionTooLarge {
@@ -123,6 +129,7 @@ impl std::fmt::Debug for Error {
             Error::Conflict { .. } => write!(f, "Conflict({self})"),
             Error::Deadlock { .. } => write!(f, "Deadlock({self})"),
             Error::LockTimeout { .. } => write!(f, "LockTimeout({self})"),
+            Error::WouldWait => f.write_str("WouldWait"),
             Error::TransactionTooLarge { .. } => write!(f, "TransactionTooLarge({self})"),
         }
     }
@@ -187,6 +194,7 @@ impl Error {
             Error::Io(_) => ErrorKind::Io,
             Error::BackgroundError(cause) => cause.kind(),
             Error::Conflict { .. } | Error::Deadlock { .. } | Error::LockTimeout { .. } => ErrorKind::Busy,
+            Error::WouldWait => ErrorKind::Busy,
             Error::TransactionTooLarge { .. } => ErrorKind::InvalidArgument,
         }
     }
@@ -227,8 +235,23 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Io(error) => error.is_resource_exhausted() && !mutant!(NoSpaceNeverRecovers),
+            Error::WouldWait => true,
             _ => self.is_conflict(),
         }
+    }
+
+    /// Returns true if a call that never waits would have to wait. Nothing happened.
+    ///
+    /// ```
+    /// use terrace::{Db, Env, Options, WriteBatch, WriteOptions};
+    /// let db = Db::open("cities", &Options::default().create_if_missing(true).env(Env::in_memory()))?;
+    /// let durable = WriteOptions::default().sync(true);
+    /// let error = db.try_write(&WriteBatch::new(), &durable).unwrap_err();
+    /// assert!(error.is_would_wait(), "a sync waits for the storage");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn is_would_wait(&self) -> bool {
+        matches!(self, Error::WouldWait)
     }
 
     /// Returns true if another writer or transaction interfered.

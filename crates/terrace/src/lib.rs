@@ -32,6 +32,7 @@ mod cache;
 mod compaction;
 mod db;
 mod error;
+mod event;
 mod file_io;
 mod info_log;
 mod internal_iterator;
@@ -53,15 +54,18 @@ mod version;
 
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use db::{
-    Db, DestroyOptions, DestroyReport, LevelInfo, LogEndReason, PinnedValue, RecoveredLog, RecoveryReport,
-    TableInfo, Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy, destroy_with,
+    CompactionStatus, Db, DestroyOptions, DestroyReport, LevelInfo, LevelStats, LogEndReason, MemoryPart,
+    MemoryUse, PinnedValue, RecoveredLog, RecoveryReport, Stats, TableInfo, Unchanged, UnchangedKey,
+    UnchangedRange, comparator_name, destroy, destroy_with,
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
+pub use event::{CompactionInputs, CompactionReason, Event, EventListener, StallState};
 pub use info_log::{Logger, file_logger};
 pub use iterator::{DbIterator, Iter};
 pub use options::{Options, ReadOptions, RepairOptions, WriteOptions};
 pub use repair::{RepairReport, repair};
 pub use snapshot::Snapshot;
+pub use stats::{HistogramData, Ticker, Timer};
 pub use txn::{
     Isolation, Savepoint, Transaction, TransactionEntries, TransactionIterator, TransactionOptions,
 };

@@ -13,6 +13,7 @@ use terrace_format::table::TableOptions;
 
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
+use crate::event::EventListener;
 use crate::info_log::Logger;
 use crate::shared_budget::SharedBudget;
 use crate::snapshot::Snapshot;
@@ -56,6 +57,8 @@ pub struct Options {
     /// Receiver of the info log. Default: None, which writes the file `LOG` in the database
     /// directory.
     pub logger: Option<Arc<dyn Logger>>,
+    /// Receiver of events: flushes, compactions, write stalls, refused writes. Default: None.
+    pub listener: Option<Arc<dyn EventListener>>,
     /// Total memory budget in bytes for memtables, block cache and open tables. 2 MiB or more.
     ///
     /// *Counted* are memtables with their filters, the pool of recycled chunks, cached blocks, and
@@ -169,6 +172,7 @@ builder_methods! {
     paranoid_checks: bool,
     env: Env,
     logger: Arc<dyn Logger> as Some,
+    listener: Arc<dyn EventListener> as Some,
     memory_budget: impl Into<Option<usize>> as Into,
     write_buffer_size: impl Into<Option<usize>> as Into,
     max_open_files: usize,
@@ -211,6 +215,7 @@ impl Default for Options {
             paranoid_checks: false,
             env: Env::default(),
             logger: None,
+            listener: None,
             memory_budget: None,
             write_buffer_size: None,
             max_open_files: 1000,

@@ -2,6 +2,7 @@
 //! copy.
 
 use std::ffi::c_char;
+use std::mem::MaybeUninit;
 
 use terrace::DbIterator;
 
@@ -166,4 +167,53 @@ fn copy_entries(
         entry.write(EntryPointers { key, key_len, value, value_len });
     }
     lens.len()
+}
+
+/// Copies entries, starting with the current one, into `buffer`, and moves beyond them. Each entry
+/// is the lengths of key and value as little-endian numbers of 32 bits, the key, and the value.
+/// Returns the number of bytes.
+#[unsafe(no_mangle)]
+extern "C" fn terrace_iter_take(
+    iterator: Option<&mut IteratorHandle>,
+    forward: u8,
+    count: usize,
+    buffer: *mut c_char,
+    capacity: usize,
+    entries: OutParam<'_, usize>,
+) -> usize {
+    // SAFETY: the caller passes null, or memory `buffer` for `capacity` bytes that nothing else
+    // uses during the call.
+    let buffer: &mut [MaybeUninit<u8>] = unsafe { output_array_from_c(buffer.cast(), capacity) };
+    let step = if forward != 0 { DbIterator::next } else { DbIterator::prev };
+    let mut taken = 0;
+    let mut used = 0;
+    if let Some(IteratorHandle { iterator, .. }) = iterator {
+        run_or_default(|| {
+            while taken < count && iterator.valid() {
+                let Some(end) = copy_entry(iterator.key(), iterator.value(), buffer, used) else { break };
+                (taken, used) = (taken + 1, end);
+                step(iterator);
+            }
+        });
+    }
+    write_out_param(entries, taken);
+    used
+}
+
+/// Copies an entry to `buffer` at `start`. Returns its end, or None if it does not fit.
+fn copy_entry(key: &[u8], value: &[u8], buffer: &mut [MaybeUninit<u8>], start: usize) -> Option<usize> {
+    let key_len = u32::try_from(key.len()).ok()?.to_le_bytes();
+    let value_len = u32::try_from(value.len()).ok()?.to_le_bytes();
+    let mut rest = buffer.get_mut(start..)?;
+    let mut end = start;
+    let len = key_len.len() + value_len.len() + key.len() + value.len();
+    if rest.len() < len {
+        return None;
+    }
+    for part in [&key_len[..], &value_len, key, value] {
+        let (place, after) = rest.split_at_mut(part.len());
+        place.iter_mut().zip(part).for_each(|(out, byte)| _ = out.write(*byte));
+        (rest, end) = (after, end + part.len());
+    }
+    Some(end)
 }

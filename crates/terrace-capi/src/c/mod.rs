@@ -8,6 +8,7 @@
 //!   leveldb_options_t       options                              leveldb_logger_t       logger
 //!   leveldb_readoptions_t,  read_write_options
 //!   leveldb_writeoptions_t                                       versions, free         library
+//!                                                        event loops, bindings  nonblocking_calls
 //! ```
 //!
 //! `include/leveldb/c.h` and `include/terrace/terrace.h` document the functions. Handles are boxes,
@@ -25,6 +26,7 @@ mod get_put_delete;
 mod iterator;
 mod library;
 mod logger;
+mod nonblocking_calls;
 mod options;
 mod property;
 mod read_write_options;

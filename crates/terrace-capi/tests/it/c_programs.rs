@@ -67,6 +67,11 @@ fn every_function_of_terrace() {
 }
 
 #[test]
+fn calls_for_event_loops_and_bindings() {
+    check("nonblocking_calls", SANITIZED);
+}
+
+#[test]
 fn destroy_order_and_null_handles() {
     check("lifetimes", SANITIZED);
 }

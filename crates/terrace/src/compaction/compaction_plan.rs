@@ -1,27 +1,11 @@
 //! Compaction plan: the inputs, the output level and the limits of one compaction.
 
-use std::fmt;
-
 use terrace_format::key::InternalKey;
 use terrace_format::version_edit::VersionEdit;
 
+use crate::event::{CompactionInputs, CompactionReason};
 use crate::sync::Arc;
 use crate::version::{FileMeta, total_size};
-
-/// Cause of a compaction, for the info log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CompactionReason {
-    /// A level is over its target size.
-    LevelSize,
-    /// The database needs one more level for its size.
-    AddLevel,
-    /// Many gets probed a table without success.
-    ReadTriggered,
-    /// Tombstones and the entries that they hide take space.
-    Tombstones,
-    /// A caller requested the compaction. The number identifies the request.
-    Manual(u64),
-}
 
 /// Plan of a compaction: it moves files of one level, and the files that they overlap, to the
 /// output level. A plan with files of one level only rewrites them there.
@@ -77,13 +61,16 @@ impl Compaction {
     }
 }
 
-/// Text of the info log: `files=4@0+0@1+23@2 reason=LevelSize`.
-impl fmt::Display for Compaction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (level, files)) in self.inputs.iter().enumerate() {
-            write!(f, "{}{}@{level}", if i == 0 { "files=" } else { "+" }, files.len())?;
+impl Compaction {
+    /// Returns the description of the inputs for events.
+    pub(crate) fn describe(&self) -> CompactionInputs {
+        let numbers = |files: &Vec<Arc<FileMeta>>| files.iter().map(|file| file.number).collect();
+        CompactionInputs {
+            reason: self.reason,
+            tables: self.inputs.iter().map(|(level, files)| (*level, numbers(files))).collect(),
+            output_level: self.output_level(),
+            bytes: self.inputs.iter().map(|(_, files)| total_size(files)).sum(),
         }
-        write!(f, " reason={:?}", self.reason)
     }
 }
 

@@ -19,5 +19,5 @@ mod version_filter;
 pub(crate) use compaction_job::{
     CompactionContext, CompactionOutput, remove_tables, run_subcompaction, table_options_for_level,
 };
-pub(crate) use compaction_plan::{Compaction, CompactionReason, Subcompaction};
+pub(crate) use compaction_plan::{Compaction, Subcompaction};
 pub(crate) use subcompaction::split_into_subcompactions;

@@ -92,6 +92,7 @@ use super::components::write_queue::WriteQueue;
 use crate::cache::BlockCache;
 use crate::compaction::picker::CompactionLimits;
 use crate::error::{Error, Result};
+use crate::event::Event;
 use crate::info_log::Logger;
 use crate::memtable::{ChunkPool, Memtable};
 use crate::options::Options;
@@ -340,6 +341,14 @@ impl DbInner {
         self.directory.join(name.to_string())
     }
 
+    /// Reports `event` to the info log and to the listener of the caller.
+    pub(super) fn report(&self, event: &Event) {
+        self.logger.log(format_args!("{event}"));
+        if let Some(listener) = &self.options.listener {
+            listener.on_event(event);
+        }
+    }
+
     /// Returns a file number that no other file has or had.
     pub(super) fn new_file_number(&self) -> u64 {
         self.next_file_number.fetch_add(1, Ordering::Relaxed)
@@ -375,7 +384,7 @@ impl DbInner {
         let is_first = !self.background_error.is_set();
         self.background_error.set(cause);
         if is_first {
-            self.logger.log(format_args!("Background error, writes are disabled: {cause}"));
+            self.report(&Event::WritesRefused { cause: cause.clone() });
         }
         self.notify_state_changed(&mut self.state.lock());
     }

@@ -53,7 +53,7 @@ impl DbInner {
         };
         drop(version_set);
         drop(manifest);
-        self.log_delay_change(delay_change);
+        self.report_delay_change(delay_change);
         Ok(())
     }
 

@@ -11,11 +11,13 @@
 mod background;
 mod close;
 pub(crate) mod components;
+mod db_stats;
 mod delete_range;
 mod extension;
 mod fork;
 mod inner;
 mod install;
+mod nonblocking_calls;
 mod obsolete_files;
 mod panic_guard;
 mod properties;
@@ -31,6 +33,7 @@ pub use components::level_info::{LevelInfo, TableInfo};
 pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
 pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
+pub use db_stats::{CompactionStatus, LevelStats, MemoryPart, MemoryUse, Stats};
 pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;

@@ -8,6 +8,7 @@ use terrace_format::filename::FileName;
 use super::components::directory::list_db_files;
 use super::inner::{DbInner, DbState};
 use super::panic_guard::PoisonOnPanic;
+use crate::event::Event;
 use crate::sync::Ordering;
 use crate::version::FileMeta;
 
@@ -70,7 +71,7 @@ impl DbInner {
 
     fn remove_table_file(&self, file: &FileMeta) {
         let fs = &self.options.env.fs;
-        self.logger.log(format_args!("Delete table #{}", file.number));
+        self.report(&Event::TableDeleted { table: file.number });
         if fs.remove(&self.file_path(FileName::Table(file.number))).is_err_and(|error| error.is_not_found()) {
             let _ = fs.remove(&self.file_path(FileName::OldTable(file.number)));
         }

@@ -9,13 +9,8 @@ use terrace_format::version_edit::NUM_LEVELS;
 
 use super::Db;
 use super::components::level_info::{LevelInfo, level_infos};
-use super::components::memory_budget::MemoryBudget;
 use super::inner::DbInner;
-use crate::cache::BlockCache;
-use crate::shared_budget::BudgetShare;
-use crate::stats::histograms::{HistogramData, TIMERS, Timer};
-use crate::stats::{Statistics, Ticker};
-use crate::table::TableMemory;
+use crate::stats::Timer;
 
 /// Inspection of an open database.
 impl Db {
@@ -130,7 +125,7 @@ impl DbInner {
     pub(super) fn property(&self, name: &str) -> Option<String> {
         self.check_not_lost_in_fork().ok()?;
         match name {
-            "terrace.stats" => return Some(self.terrace_stats()),
+            "terrace.stats" => return Some(self.stats().to_string()),
             "terrace.memory" => return Some(self.memory_use().total().to_string()),
             _ => {}
         }
@@ -172,33 +167,12 @@ impl DbInner {
         text
     }
 
-    /// Statistics since the database was opened, and the current memory use.
-    fn terrace_stats(&self) -> String {
-        let metrics = self.table_cache.metrics();
-        ratio_row("blocks", ("hits", Ticker::BlockCacheHit), ("misses", Ticker::BlockCacheMiss), metrics)
-            + &format!("blocks  in place  {:12}\n", metrics.get(Ticker::BlockReadInPlace))
-            + &ratio_row(
-                "filters",
-                ("negatives", Ticker::FilterNegative),
-                ("false positives", Ticker::FilterFalsePositive),
-                metrics,
-            )
-            + &write_stall_row(metrics)
-            + &timer_rows(metrics)
-            + &self.memory_use().rows(
-                self.memory_budget.as_ref(),
-                &self.block_cache,
-                self.table_cache.memory(),
-            )
-            + &self.budget_share.as_ref().map(shared_budget_row).unwrap_or_default()
-    }
-
     /// Logs the timers since the database was opened, if it flushed or compacted anything.
     pub(super) fn log_timers(&self) {
-        let metrics = self.table_cache.metrics();
-        let mut work = TIMERS.iter().filter(|(_, group, _)| *group == "work");
-        if work.any(|(timer, ..)| metrics.timers.get(*timer).count > 0) {
-            for row in timer_rows(metrics).lines() {
+        let stats = self.stats();
+        let mut work = Timer::all().filter(|timer| !timer.is_stall());
+        if work.any(|timer| stats.timer(timer).count > 0) {
+            for row in stats.timer_rows().lines() {
                 self.logger.log(format_args!("Closing: {row}"));
             }
         }
@@ -217,18 +191,6 @@ impl DbInner {
         text
     }
 
-    /// Current memory use by part.
-    fn memory_use(&self) -> MemoryUse {
-        let read_state = self.read_state.current();
-        let memtables = std::iter::once(&read_state.memtable).chain(&read_state.immutable_memtables);
-        MemoryUse {
-            memtables: memtables.map(|memtable| memtable.allocated_bytes()).sum(),
-            pooled: self.chunk_pool.pooled_bytes(),
-            cache: self.block_cache.usage(),
-            tables: self.table_cache.memory().usage(),
-        }
-    }
-
     /// Bytes of memtables, block cache and the shared state itself. Never 0, as in LevelDB.
     fn approximate_memory_usage(&self) -> usize {
         let read_state = self.read_state.current();
@@ -236,89 +198,6 @@ impl DbInner {
         let memtables = read_state.memtable.memory_usage() + immutable.sum::<usize>();
         size_of::<DbInner>() + memtables + self.block_cache.usage()
     }
-}
-
-/// Memory use of the parts of a database, in bytes.
-struct MemoryUse {
-    memtables: usize,
-    pooled: usize,
-    /// Whole block cache, even if other databases share it.
-    cache: usize,
-    tables: usize,
-}
-
-impl MemoryUse {
-    fn total(&self) -> usize {
-        self.memtables + self.pooled + self.cache + self.tables
-    }
-
-    /// Formats one row per part, with its limit if it has one.
-    fn rows(&self, budget: Option<&MemoryBudget>, cache: &BlockCache, tables: &TableMemory) -> String {
-        let cache_limit = Some(cache.available_capacity()).filter(|capacity| *capacity < usize::MAX);
-        let rows = [
-            ("memtables", self.memtables, budget.map(|budget| budget.memtables)),
-            ("pooled", self.pooled, budget.map(|budget| budget.pooled_chunks)),
-            ("cache", self.cache, cache_limit),
-            ("tables", self.tables, tables.limit()),
-            ("total", self.total(), budget.map(|budget| budget.total)),
-        ];
-        rows.iter().fold(String::new(), |mut text, (part, bytes, limit)| {
-            let limit = limit.map(|limit| format!("  at most {limit:19}")).unwrap_or_default();
-            let _ = writeln!(text, "memory  {part:9} {bytes:12}{limit}");
-            text
-        })
-    }
-}
-
-/// Formats the memory use of all databases that share a budget.
-fn shared_budget_row(share: &BudgetShare) -> String {
-    let budget = share.budget();
-    format!("memory  {:9} {:12}  at most {:19}\n", "process", budget.usage(), budget.total())
-}
-
-/// Formats two tickers and the share of the first one in their sum.
-fn ratio_row(
-    group: &str,
-    (good_name, good): (&str, Ticker),
-    (bad_name, bad): (&str, Ticker),
-    metrics: &Statistics,
-) -> String {
-    let good_count = metrics.get(good);
-    let bad_count = metrics.get(bad);
-    let total = good_count.saturating_add(bad_count);
-    let percent = if total == 0 { 0.0 } else { good_count as f64 * 100.0 / total as f64 };
-    format!("{group:7} {good_name:9} {good_count:12}  {bad_name:15} {bad_count:12} {percent:6.1} %\n")
-}
-
-/// Formats the number and the time of all delays and stalls of writes.
-fn write_stall_row(metrics: &Statistics) -> String {
-    let delayed = count_and_micros(metrics, &[Timer::WriteDelay]);
-    let stalls = [Timer::FlushStall, Timer::CompactionStall, Timer::NoSpaceStall];
-    let stopped = count_and_micros(metrics, &stalls);
-    format!("writes  delayed {delayed}, stopped {stopped}\n")
-}
-
-fn count_and_micros(metrics: &Statistics, timers: &[Timer]) -> String {
-    let data: Vec<HistogramData> = timers.iter().map(|timer| metrics.timers.get(*timer)).collect();
-    let count: u64 = data.iter().map(|data| data.count).sum();
-    let micros: u64 = data.iter().map(|data| data.sum_micros).sum();
-    format!("{count} for {micros} us")
-}
-
-/// Formats one row for each timer that was used.
-fn timer_rows(metrics: &Statistics) -> String {
-    TIMERS.iter().map(|(timer, group, name)| timer_row(group, name, &metrics.timers.get(*timer))).collect()
-}
-
-/// Formats the histogram of one timer. Returns no row for a timer without events.
-fn timer_row(group: &str, name: &str, data: &HistogramData) -> String {
-    let HistogramData { count, sum_micros, max_micros, buckets } = data;
-    if *count == 0 {
-        return String::new();
-    }
-    let buckets: Vec<String> = buckets.iter().map(|(from, n)| format!("{from}: {n}")).collect();
-    let buckets = buckets.join(", ");
-    format!("{group:7} {name:11} {count:10}  {:15} {sum_micros:12}, max {max_micros}; from {buckets}\n", "us")
 }
 
 /// Internal key in LevelDB's notation: `'CH/Bern' @ 17 : 1`.

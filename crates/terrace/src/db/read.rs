@@ -45,10 +45,33 @@ impl DbInner {
         options: &ReadOptions,
         take: impl FnOnce(FoundValue<'_>) -> T,
     ) -> Result<Option<T>> {
+        self.get_with_block_options(user_key, options, BlockReadOptions::from_read_options(options), take)
+    }
+
+    /// Returns the value of `user_key`, or an error if the get needs a file.
+    pub(super) fn get_in_memory(
+        &self,
+        user_key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<PinnedValue>> {
+        let block_options =
+            BlockReadOptions { only_in_memory: true, ..BlockReadOptions::from_read_options(options) };
+        self.get_with_block_options(user_key, options, block_options, |value| value.into_pinned())
+    }
+
+    /// Returns the result of `take` for the value of `user_key`, if the key exists.
+    #[inline]
+    fn get_with_block_options<T>(
+        &self,
+        user_key: &[u8],
+        options: &ReadOptions,
+        block_options: BlockReadOptions,
+        take: impl FnOnce(FoundValue<'_>) -> T,
+    ) -> Result<Option<T>> {
         let install_count = self.read_state.install_count();
         let (read_state, visible) = self.read_state.load();
         let sequence = self.read_sequence(options, visible)?;
-        let value = self.get_from(&read_state, user_key, sequence, options, take);
+        let value = self.get_from(&read_state, user_key, sequence, block_options, take);
         drop(read_state);
         self.release_replaced_tables(install_count);
         value
@@ -69,7 +92,7 @@ impl DbInner {
         read_state: &ReadState,
         user_key: &[u8],
         sequence: SequenceNumber,
-        options: &ReadOptions,
+        block_options: BlockReadOptions,
         take: impl FnOnce(FoundValue<'_>) -> T,
     ) -> Result<Option<T>> {
         for memtable in read_state.non_empty_memtables() {
@@ -78,7 +101,6 @@ impl DbInner {
                 return Ok(value.map(take));
             }
         }
-        let block_options = BlockReadOptions::from_read_options(options);
         let mut found = None;
         let hint = with_seek_key(user_key, sequence, |target| {
             read_state.version.get(target, &self.table_cache, block_options, &mut found)
@@ -94,6 +116,7 @@ impl DbInner {
         let install_count = self.read_state.install_count();
         let (read_state, visible) = self.read_state.load();
         let sequence = self.read_sequence(options, visible)?;
+        let block_options = BlockReadOptions::from_read_options(options);
         // Neighbouring keys share blocks.
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|&i| keys[i].as_ref());
@@ -104,7 +127,7 @@ impl DbInner {
             }
             for &i in batch {
                 let key = keys[i].as_ref();
-                let value = self.get_from(&read_state, key, sequence, options, |value| {
+                let value = self.get_from(&read_state, key, sequence, block_options, |value| {
                     try_copy(value.bytes(), &self.directory)
                 })?;
                 values[i] = value.transpose()?;

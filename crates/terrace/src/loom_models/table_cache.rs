@@ -37,7 +37,7 @@ impl SingleKeyTable {
 
     fn read(&self, tables: &TableCache) {
         let target = InternalKey::new(&[self.number as u8], 1, ValueType::FOR_SEEK);
-        let read = BlockReadOptions { fill_cache: true, verify_checksums: false };
+        let read = BlockReadOptions { fill_cache: true, verify_checksums: false, only_in_memory: false };
         let file = TableRef {
             handle: &self.handle,
             number: self.number,
@@ -47,7 +47,7 @@ impl SingleKeyTable {
         };
         let mut found = None;
         let lookup = TableReader::get(
-            tables.guard(file).unwrap(),
+            tables.guard(file, read).unwrap(),
             LookupKey::new(target.as_bytes()),
             true,
             read,

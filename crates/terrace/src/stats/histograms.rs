@@ -14,9 +14,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Event whose duration is recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timer {
+/// Event whose durations the database records since its open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Timer {
     /// Write delay: the write controller delayed a write because compactions cannot keep up.
     WriteDelay,
     /// A write waited for a flush, because the maximum number of immutable memtables was reached.
@@ -51,9 +52,19 @@ pub(crate) static TIMERS: &[(Timer, &str, &str)] = &[
 ];
 
 impl Timer {
+    /// Returns all timers.
+    pub fn all() -> impl Iterator<Item = Timer> {
+        TIMERS.iter().map(|(timer, ..)| *timer)
+    }
+
     /// Returns the name of the timer in `terrace.stats` and in the info log.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         TIMERS[self as usize].2
+    }
+
+    /// Returns true for a delay or a stall of a write, false for background work.
+    pub fn is_stall(self) -> bool {
+        TIMERS[self as usize].1 == "stall"
     }
 }
 
@@ -79,15 +90,19 @@ impl Default for Timers {
     }
 }
 
-/// Copy of the durations of one timer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HistogramData {
-    pub(crate) count: u64,
-    /// Sum of all durations.
-    pub(crate) sum_micros: u64,
-    pub(crate) max_micros: u64,
+/// Durations of one timer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HistogramData {
+    /// Number of durations.
+    pub count: u64,
+    /// Sum of all durations in microseconds.
+    pub sum_micros: u64,
+    /// Longest duration in microseconds.
+    pub max_micros: u64,
     /// Nonempty buckets: smallest duration of the bucket in microseconds, and number of durations.
-    pub(crate) buckets: Vec<(u64, u64)>,
+    /// A bucket ends at twice its smallest duration. The last one begins at 8 s and has no end.
+    pub buckets: Vec<(u64, u64)>,
 }
 
 impl Timers {

@@ -14,14 +14,15 @@ pub(crate) mod histograms;
 // model checker would only lose time.
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use histograms::Timer;
 use histograms::Timers;
+pub use histograms::{HistogramData, Timer};
 
 use crate::sync::thread_slot;
 
-/// Event that the database counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ticker {
+/// Event that the database counts since its open. The counts of all threads are exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Ticker {
     /// A read found a block in the block cache.
     BlockCacheHit,
     /// A read had to read a block from its file.
@@ -36,11 +37,33 @@ pub(crate) enum Ticker {
     WastedProbe,
     /// A seek of an iterator merged several sorted runs.
     MergedSeek,
-    /// Number of tickers, after all of them. Nothing counts it.
-    Count,
 }
 
-const TICKER_COUNT: usize = Ticker::Count as usize;
+/// All tickers, in the order of the enum, with their names for metrics.
+static TICKERS: [(Ticker, &str); TICKER_COUNT] = [
+    (Ticker::BlockCacheHit, "block_cache_hits"),
+    (Ticker::BlockCacheMiss, "block_cache_misses"),
+    (Ticker::BlockReadInPlace, "blocks_read_in_place"),
+    (Ticker::FilterNegative, "filter_negatives"),
+    (Ticker::FilterFalsePositive, "filter_false_positives"),
+    (Ticker::WastedProbe, "wasted_probes"),
+    (Ticker::MergedSeek, "merged_seeks"),
+];
+
+const TICKER_COUNT: usize = 7;
+
+impl Ticker {
+    /// Returns all tickers.
+    pub fn all() -> impl Iterator<Item = Ticker> {
+        TICKERS.iter().map(|(ticker, _)| *ticker)
+    }
+
+    /// Returns the name of the ticker for metrics, in lower case with underscores.
+    pub fn name(self) -> &'static str {
+        TICKERS[self as usize].1
+    }
+}
+
 /// Number of shards. Up to so many threads count without a cache miss.
 const SHARD_COUNT: usize = 16;
 
@@ -122,6 +145,11 @@ mod tests {
             );
             assert_eq!(statistics.get(Ticker::WastedProbe), 100_000);
         }
+    }
+
+    #[test]
+    fn table_is_in_the_order_of_the_enum() {
+        assert!(Ticker::all().enumerate().all(|(index, ticker)| ticker as usize == index));
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl SstFileReader {
         SstIterator {
             iter: TableIter::new(
                 Arc::clone(&self.reader),
-                BlockReadOptions { fill_cache, verify_checksums: false },
+                BlockReadOptions { fill_cache, verify_checksums: false, only_in_memory: false },
             ),
         }
     }

@@ -19,7 +19,7 @@ use terrace_sync::mutant;
 use super::key_bounds_check::check_key_bounds;
 use super::table_guard::TableGuard;
 use super::table_memory::TableMemory;
-use super::table_reader::{TableReader, TableReaderContext};
+use super::table_reader::{BlockReadOptions, TableReader, TableReaderContext};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::stats::Statistics;
@@ -188,9 +188,10 @@ impl TableCache {
     /// Returns the table of `file` for one read, usually without a reference count, so that readers
     /// of one table do not compete for it.
     #[inline]
-    pub(crate) fn guard(&self, file: TableRef<'_>) -> Result<TableGuard> {
+    pub(crate) fn guard(&self, file: TableRef<'_>, read: BlockReadOptions) -> Result<TableGuard> {
         match file.handle.get() {
             Some(table) => Ok(TableGuard::Hazard(table)),
+            None if read.only_in_memory => Err(Error::WouldWait),
             None => self.open_and_insert(&file).map(TableGuard::Counted),
         }
     }

@@ -52,15 +52,19 @@ pub(crate) struct BlockReadOptions {
     /// Verifies the checksum of an uncompressed block in a mapped table at every read, not only at
     /// the first one. Other blocks are verified when they are read from their file.
     pub(crate) verify_checksums: bool,
+    /// Returns [`Error::WouldWait`] instead of a read from the file.
+    pub(crate) only_in_memory: bool,
 }
 
 impl BlockReadOptions {
     /// Options of bulk reads that must not pass damage on: compactions, repair, checks.
-    pub(crate) const BULK: BlockReadOptions = BlockReadOptions { fill_cache: false, verify_checksums: true };
+    pub(crate) const BULK: BlockReadOptions =
+        BlockReadOptions { fill_cache: false, verify_checksums: true, only_in_memory: false };
 
     /// Returns the options of a read of the caller.
     pub(crate) fn from_read_options(options: &ReadOptions) -> BlockReadOptions {
-        BlockReadOptions { fill_cache: options.fill_cache, verify_checksums: options.verify_checksums }
+        let ReadOptions { fill_cache, verify_checksums, .. } = *options;
+        BlockReadOptions { fill_cache, verify_checksums, only_in_memory: false }
     }
 }
 
@@ -279,6 +283,7 @@ impl TableReader {
         if let Some(block) =
             mapped.filter(|_| !read.verify_checksums).and_then(|mapped| mapped.get_indexed(index))
         {
+            self.check_in_memory(read)?;
             self.count_cache_event(Ticker::BlockReadInPlace, read);
             return Ok((BlockLocation::Mapped(block), false));
         }
@@ -286,6 +291,9 @@ impl TableReader {
         if let Some(block) = self.blocks.get(index, || self.block_offset(index))? {
             self.count_cache_event(Ticker::BlockCacheHit, read);
             return Ok((BlockLocation::InMemory(block), true));
+        }
+        if read.only_in_memory {
+            return Err(Error::WouldWait);
         }
         let handle = self.index.block_handle(index, &self.path)?;
         if let Some(mapped) = mapped {
@@ -316,6 +324,12 @@ impl TableReader {
             self.blocks.insert(index, handle.offset, &block).into_iter().for_each(block_pool::recycle);
         }
         Ok((BlockLocation::InMemory(BlockRef::Counted(block)), false))
+    }
+
+    /// Returns an error if a read of the mapping might wait and `read` must not.
+    #[inline]
+    pub(super) fn check_in_memory(&self, read: BlockReadOptions) -> Result<()> {
+        if read.only_in_memory && self.may_block() { Err(Error::WouldWait) } else { Ok(()) }
     }
 
     /// Counts cache events of reads that use the cache. Compactions do not.

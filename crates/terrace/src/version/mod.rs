@@ -325,7 +325,9 @@ impl Version {
                         break;
                     }
                 } else {
-                    offset += table_cache.guard(file.table_ref())?.approximate_offset(key.as_bytes());
+                    offset += table_cache
+                        .guard(file.table_ref(), BlockReadOptions::BULK)?
+                        .approximate_offset(key.as_bytes());
                 }
             }
         }

@@ -46,7 +46,10 @@ impl Version {
     /// tables, because the lookup reports them.
     pub(crate) fn prefetch(&self, target: &[u8], table_cache: &TableCache) {
         for (_, file) in self.candidate_files(target, key::user_key(target)) {
-            if table_cache.guard(file.table_ref()).map_or(true, |table| table.prefetch(target)) {
+            if table_cache
+                .guard(file.table_ref(), BlockReadOptions::BULK)
+                .map_or(true, |table| table.prefetch(target))
+            {
                 break;
             }
         }
@@ -172,7 +175,7 @@ impl<'a> PointLookup<'a> {
         let likely =
             self.version.is_bottommost_level(level) && (level > 0 || self.version.levels[0].len() == 1);
         let result = TableReader::get(
-            self.table_cache.guard(file.table_ref())?,
+            self.table_cache.guard(file.table_ref(), self.read_options)?,
             self.lookup_key,
             likely,
             self.read_options,

@@ -6,6 +6,7 @@
 //!   conditional_writes     a conditional write notices every other write
 //!   debug_texts            `Debug` texts are short
 //!   delete_range           removal of a key range, whole tables at once
+//!   events                 events and statistics agree with the info log and with each other
 //!   hostile_directories    links, special files and holes; nothing outside of a directory changes
 //!   leftover_files         failures leave no unneeded files and no waiting threads
 //!   leveldb_bugs           bugs of LevelDB 1.23 that Terrace does not have
@@ -13,6 +14,7 @@
 //!   leveldb_user_reports   reports of LevelDB users: corruption, lost files, undead keys
 //!   maintenance            small manifests, reclaimed space, shared caches, the info log
 //!   memory_budget          memory of a database stays within its budget
+//!   nonblocking_calls      calls that never wait use no file and agree with those that wait
 //!   nonstandard_files      files that LevelDB reads but never writes
 //!   opening                files that open and close write
 //!   point_reads            all read methods agree with an ordered map
@@ -37,6 +39,7 @@ mod conditional_writes;
 mod debug_texts;
 mod delete_range;
 mod descriptors;
+mod events;
 mod files;
 mod hidden_versions;
 mod hostile_directories;
@@ -46,6 +49,7 @@ mod leveldb_interop;
 mod leveldb_user_reports;
 mod maintenance;
 mod memory_budget;
+mod nonblocking_calls;
 mod nonstandard_files;
 mod opening;
 mod point_reads;

@@ -19,8 +19,9 @@ use terrace_sync::mutant;
 
 use super::level_targets::LevelTargets;
 use crate::compaction::compaction_plan::{
-    Compaction, CompactionLimits, CompactionReason, L0_COMPACTION_TRIGGER, MAX_MEM_COMPACT_LEVEL,
+    Compaction, CompactionLimits, L0_COMPACTION_TRIGGER, MAX_MEM_COMPACT_LEVEL,
 };
+use crate::event::CompactionReason;
 use crate::sync::Arc;
 use crate::version::{FileMeta, KeyRange, ReadCompactionHint, Version, VersionSet, total_size};
 

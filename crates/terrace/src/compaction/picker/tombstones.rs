@@ -27,7 +27,8 @@ use terrace_format::version_edit::NUM_LEVELS;
 
 use super::level_targets::{LEVEL_SIZE_MULTIPLIER, LevelTargets};
 use super::leveled::{setup_other_inputs, start_level_inputs};
-use crate::compaction::compaction_plan::{Compaction, CompactionLimits, CompactionReason};
+use crate::compaction::compaction_plan::{Compaction, CompactionLimits};
+use crate::event::CompactionReason;
 use crate::sync::Arc;
 use crate::version::{FileMeta, Version, total_size};
 

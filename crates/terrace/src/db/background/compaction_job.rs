@@ -5,12 +5,13 @@ use std::time::Duration;
 use super::manual_compaction::ManualCompactionStep;
 use super::read_compaction::READ_COMPACTION_PAUSE_FACTOR;
 use crate::compaction::picker::{leveled, tombstones};
-use crate::compaction::{self, Compaction, CompactionOutput, CompactionReason};
+use crate::compaction::{self, Compaction, CompactionOutput};
 use crate::db::components::compaction_stats::CompactionStats;
 use crate::db::components::write_controller::RunningCompaction;
 use crate::db::inner::{CompactionKeyRange, DbInner, DbState};
 use crate::db::panic_guard::PoisonOnPanic;
 use crate::error::Result;
+use crate::event::{CompactionReason, Event};
 use crate::stats::Timer;
 use crate::sync::{Arc, Ordering};
 use crate::version::{CommitError, total_size};
@@ -65,7 +66,7 @@ impl DbInner {
         });
         let change = self.recalculate_write_delay(&state);
         drop(state);
-        self.log_delay_change(change);
+        self.report_delay_change(change);
         compaction
     }
 
@@ -111,8 +112,9 @@ impl DbInner {
         let clock = &self.options.env.clock;
         let started_at = clock.monotonic();
         let level = compaction.output_level();
-        let bytes_read: u64 = compaction.inputs.iter().map(|(_, files)| total_size(files)).sum();
-        self.logger.log(format_args!("Compacting {compaction} bytes_in={bytes_read}"));
+        let inputs = compaction.describe();
+        let bytes_read = inputs.bytes;
+        self.report(&Event::CompactionBegin(inputs.clone()));
         let output = self.run_compaction(compaction)?;
         let time = clock.monotonic().saturating_sub(started_at);
         self.install_compaction(compaction, &output, bytes_read, time)?;
@@ -126,12 +128,8 @@ impl DbInner {
         }
         drop(state);
         self.table_cache.metrics().timers.record(Timer::Compaction, time);
-        self.logger.log(format_args!(
-            "Compacted {compaction} => {bytes_written} bytes into={level} files_out={} entries_in={entries_read} \
-             entries_out={entries_written} bytes_in={bytes_read} bytes_out={bytes_written} us={}",
-            tables.len(),
-            time.as_micros()
-        ));
+        let tables = tables.iter().map(|table| (table.file.number, table.file.size)).collect();
+        self.report(&Event::CompactionEnd { inputs, tables, entries_read, entries_written, time });
         Ok(())
     }
 
@@ -169,7 +167,7 @@ impl DbInner {
         edit.new_files.extend(compaction.input_files().map(|file| (level, file.to_new_file())));
         let numbers: Vec<u64> = compaction.input_files().map(|file| file.number).collect();
         self.log_and_apply(&[], |_| edit, |_| ()).map_err(CommitError::into_error)?;
-        self.logger.log(format_args!("Moved {compaction} into={level} tables={numbers:?}"));
+        self.report(&Event::TablesMoved { inputs: compaction.describe(), tables: numbers });
         Ok(())
     }
 }

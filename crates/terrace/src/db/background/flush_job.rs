@@ -14,6 +14,7 @@ use crate::db::components::compaction_stats::CompactionStats;
 use crate::db::inner::{DbInner, DbState, FlushOutput, FlushState, FlushTarget, ImmutableMemtable};
 use crate::db::panic_guard::PoisonOnPanic;
 use crate::error::{Error, Result};
+use crate::event::Event;
 use crate::stats::Timer;
 use crate::sync::{Arc, MutexGuard, Ordering};
 use crate::table::FinishedTable;
@@ -90,6 +91,11 @@ impl DbInner {
     }
 
     fn flush_immutable_memtable(&self, immutable: &ImmutableMemtable) -> Result<()> {
+        self.report(&Event::FlushBegin {
+            table: immutable.table_number,
+            log: immutable.log_number,
+            memtable_bytes: immutable.memtable.memory_usage(),
+        });
         let output =
             self.build_flush_table(immutable).inspect_err(|_| self.restart_flushes_from(immutable))?;
         let table = output.table.clone();
@@ -212,14 +218,15 @@ impl DbInner {
         self.schedule_obsolete_file_removal();
         let level = level.get();
         let time = self.record_flush(immutable, output, level, size);
-        self.logger.log(format_args!(
-            "Level-0 table #{}: {size} bytes OK level={level} log={} entries={entries} bytes_in={} \
-             bytes_out={size} us={}",
-            immutable.table_number,
-            immutable.log_number,
-            immutable.memtable.memory_usage(),
-            time.as_micros()
-        ));
+        self.report(&Event::FlushEnd {
+            table: immutable.table_number,
+            log: immutable.log_number,
+            level,
+            entries,
+            memtable_bytes: immutable.memtable.memory_usage(),
+            table_bytes: size,
+            time,
+        });
         Ok(())
     }
 

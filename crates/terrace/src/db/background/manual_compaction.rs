@@ -2,10 +2,11 @@
 
 use terrace_format::version_edit::NUM_LEVELS;
 
-use crate::compaction::{Compaction, CompactionReason};
+use crate::compaction::Compaction;
 use crate::db::Db;
 use crate::db::inner::{DbInner, DbState, FlushTarget, ManualCompaction};
 use crate::error::Result;
+use crate::event::CompactionReason;
 use crate::sync::{Arc, Ordering};
 use crate::version::{KeyRange, Version, total_size};
 

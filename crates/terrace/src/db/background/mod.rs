@@ -28,6 +28,7 @@ use super::components::background_jobs::BackgroundJobs;
 use super::inner::{DbInner, DbState};
 use crate::compaction::picker::{leveled, tombstones};
 use crate::error::Result;
+use crate::event::Event;
 use crate::sync::{MutexGuard, Ordering, Weak};
 use crate::version::Version;
 
@@ -127,7 +128,7 @@ impl DbInner {
         match outcome {
             Ok(()) => self.maybe_schedule_flush_or_compaction(&mut state),
             Err(error) if error.is_retryable() => {
-                self.logger.log(format_args!("Background error, will be retried: {error}"));
+                self.report(&Event::BackgroundRetry { error: error.clone() });
                 state.retryable_failures += 1;
                 state.last_retryable_error = Some(error);
                 state.is_compaction_enabled = false;

@@ -14,13 +14,12 @@
 use terrace_env::Priority;
 use terrace_format::key::SequenceNumber;
 
-use crate::compaction::{
-    self, Compaction, CompactionContext, CompactionOutput, CompactionReason, Subcompaction,
-};
+use crate::compaction::{self, Compaction, CompactionContext, CompactionOutput, Subcompaction};
 use crate::db::components::subcompaction_queue::{CancelOnPanic, SubcompactionQueue};
 use crate::db::inner::DbInner;
 use crate::db::panic_guard::PoisonOnPanic;
 use crate::error::Result;
+use crate::event::CompactionReason;
 use crate::sync::{Arc, AtomicBool, Ordering, Weak};
 use crate::version::Version;
 

@@ -14,7 +14,6 @@
 //! works like a token bucket whose rate follows the backlog. No writer sleeps longer than a
 //! millisecond, and none holds a lock while it sleeps.
 
-use std::fmt;
 use std::time::Duration;
 
 use terrace_env::Clock;
@@ -22,6 +21,7 @@ use terrace_env::Clock;
 use crate::compaction::picker::{
     L0_SLOWDOWN_WRITES_TRIGGER, L0_STOP_WRITES_TRIGGER, pending_compaction_bytes,
 };
+use crate::event::Event;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::version::{FileMeta, Version, total_size};
 
@@ -52,6 +52,11 @@ pub(crate) struct WriteController {
 }
 
 impl WriteController {
+    /// Returns true while writes are delayed.
+    pub(crate) fn is_delaying(&self) -> bool {
+        self.delay_per_kib.load(Ordering::Relaxed) > 0
+    }
+
     /// Delays a write of `bytes` bytes if necessary. Returns the time that it slept.
     pub(crate) fn delay_write(&self, bytes: usize, clock: &dyn Clock) -> Option<Duration> {
         let price = self.delay_per_kib.load(Ordering::Relaxed);
@@ -137,24 +142,18 @@ struct CompactionBacklog {
     compaction_nanos_per_kib: u64,
 }
 
-/// Begin or end of the delay of writers, for the info log.
+/// Begin or end of the delay of writers.
 #[must_use]
 pub(crate) struct DelayChange {
     backlog: CompactionBacklog,
     delay_per_kib: u64,
 }
 
-impl fmt::Display for DelayChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CompactionBacklog { level_0_files, remaining_time, headroom_bytes, .. } = &self.backlog;
-        let event = if self.delay_per_kib > 0 { "Write delay" } else { "Write delay ended" };
-        let micros = remaining_time.as_micros();
-        write!(
-            f,
-            "{event}: ns_per_kib={} level_0={level_0_files} remaining_us={micros} \
-             headroom_bytes={headroom_bytes}",
-            self.delay_per_kib
-        )
+impl DelayChange {
+    /// Returns the event that reports the change.
+    pub(crate) fn event(&self) -> Event {
+        let CompactionBacklog { level_0_files, remaining_time, headroom_bytes, .. } = self.backlog;
+        Event::WriteDelay { nanos_per_kib: self.delay_per_kib, level_0_files, remaining_time, headroom_bytes }
     }
 }
 

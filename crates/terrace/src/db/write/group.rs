@@ -36,6 +36,19 @@ impl DbInner {
         self.commit.lock()
     }
 
+    /// Locks `commit` if the thread that holds it releases it within some microseconds.
+    pub(super) fn try_lock_commit(&self) -> Option<MutexGuard<'_, Option<WalWriter>>> {
+        let mut attempts = 0;
+        while attempts < WAIT_SPINS {
+            if let Some(commit) = self.commit.try_lock() {
+                return Some(commit);
+            }
+            spin_then_yield(&mut attempts, WAIT_SPINS);
+        }
+        self.write_contention.record_contention();
+        None
+    }
+
     /// Waits until a thread has executed the group of `queued`. It may be this thread. Returns the
     /// first sequence number of this write, and the number of the group for the sync.
     pub(super) fn commit_queued(&self, queued: &QueuedWrite) -> Result<(SequenceNumber, u64)> {

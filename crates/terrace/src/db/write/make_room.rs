@@ -21,19 +21,16 @@ impl DbInner {
         loop {
             self.background_error.check()?;
             let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
-            if !writer.is_torn
-                && writer.memtable.memory_usage() < writer.memtable_full_at
-                && !self.must_flush_early(writer)
-            {
+            if self.has_room(writer) {
                 return Ok(());
             }
             let mut state = self.state.lock();
             if let Some(cause) = self.stall_cause(&state) {
-                let context = self.stall_context(&state);
+                let state_at_begin = self.stall_state(&state);
                 state.stalled_writers += 1;
                 drop(state);
                 let waited = MutexGuard::unlocked(commit, || {
-                    self.timed_stall(cause, Some(context), || {
+                    self.timed_stall(cause, Some(state_at_begin), || {
                         self.wait_until(|state| self.stall_cause(state).is_none())
                     })
                 });
@@ -53,6 +50,13 @@ impl DbInner {
                 }
             }
         }
+    }
+
+    /// Returns true if the log and the memtable of `writer` take the next write.
+    pub(super) fn has_room(&self, writer: &WalWriter) -> bool {
+        !writer.is_torn
+            && writer.memtable.memory_usage() < writer.memtable_full_at
+            && !self.must_flush_early(writer)
     }
 
     /// Waits without `commit` until a background job ends. Returns false if none is scheduled.

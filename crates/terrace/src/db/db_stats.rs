@@ -1,0 +1,283 @@
+//! Statistics of an open database, as values and as the text of `terrace.stats`.
+
+use std::fmt;
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::Db;
+use super::inner::DbInner;
+use crate::error::Error;
+use crate::stats::{HistogramData, Ticker, Timer};
+use crate::sync::Ordering;
+use crate::version::total_size;
+
+/// Statistics of an open database: counts and durations since its open, and its present state.
+///
+/// The `Display` text is the property `terrace.stats`.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Stats {
+    tickers: Vec<u64>,
+    timers: Vec<HistogramData>,
+    /// The seven levels.
+    pub levels: Vec<LevelStats>,
+    /// Present memory use.
+    pub memory: MemoryUse,
+    /// The running compaction.
+    pub running_compaction: Option<CompactionStatus>,
+    /// Number of memtables that wait for their flush or are being flushed.
+    pub immutable_memtables: usize,
+    /// Sequence number of the last visible write.
+    pub last_sequence: u64,
+    /// Cause why the database refuses writes until it is opened again.
+    pub writes_refused: Option<Error>,
+}
+
+/// Tables of a level, and the flushes and compactions into it since the open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LevelStats {
+    /// Number of tables.
+    pub files: usize,
+    /// Bytes of the tables.
+    pub bytes: u64,
+    /// Time of the flushes and compactions into this level.
+    pub time: Duration,
+    /// Bytes that they read.
+    pub bytes_read: u64,
+    /// Bytes that they wrote.
+    pub bytes_written: u64,
+}
+
+/// Memory use of a database, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryUse {
+    /// Memtables with their filters.
+    pub memtables: MemoryPart,
+    /// Chunks of flushed memtables that the next ones reuse.
+    pub pooled_chunks: MemoryPart,
+    /// Whole block cache, even if other databases share it.
+    pub block_cache: MemoryPart,
+    /// Indexes and filters of open tables.
+    pub tables: MemoryPart,
+    /// Limit of the sum of all parts.
+    pub limit: Option<usize>,
+    /// All databases of the process that share a budget.
+    pub process: Option<MemoryPart>,
+}
+
+/// Memory use of one part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryPart {
+    /// Bytes in use.
+    pub bytes: usize,
+    /// Limit in bytes.
+    pub limit: Option<usize>,
+}
+
+/// State of a running compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactionStatus {
+    /// Level of its newest inputs.
+    pub level: usize,
+    /// Bytes of all inputs.
+    pub input_bytes: u64,
+    /// Time since its begin.
+    pub time: Duration,
+}
+
+impl Stats {
+    /// Returns the number of events since the open.
+    pub fn ticker(&self, ticker: Ticker) -> u64 {
+        self.tickers[ticker as usize]
+    }
+
+    /// Returns the durations since the open.
+    pub fn timer(&self, timer: Timer) -> &HistogramData {
+        &self.timers[timer as usize]
+    }
+
+    /// Formats one row for each timer that was used.
+    pub(super) fn timer_rows(&self) -> String {
+        Timer::all().map(|timer| timer_row(timer, self.timer(timer))).collect()
+    }
+
+    /// Formats two tickers and the share of the first one in their sum.
+    fn ratio_row(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        group: &str,
+        (good_name, good): (&str, Ticker),
+        (bad_name, bad): (&str, Ticker),
+    ) -> fmt::Result {
+        let good_count = self.ticker(good);
+        let bad_count = self.ticker(bad);
+        let total = good_count.saturating_add(bad_count);
+        let percent = if total == 0 { 0.0 } else { good_count as f64 * 100.0 / total as f64 };
+        writeln!(f, "{group:7} {good_name:9} {good_count:12}  {bad_name:15} {bad_count:12} {percent:6.1} %")
+    }
+
+    /// Formats the number and the time of some delays and stalls of writes.
+    fn count_and_micros(&self, timers: &[Timer]) -> String {
+        let count: u64 = timers.iter().map(|timer| self.timer(*timer).count).sum();
+        let micros: u64 = timers.iter().map(|timer| self.timer(*timer).sum_micros).sum();
+        format!("{count} for {micros} us")
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hits = ("hits", Ticker::BlockCacheHit);
+        self.ratio_row(f, "blocks", hits, ("misses", Ticker::BlockCacheMiss))?;
+        writeln!(f, "blocks  in place  {:12}", self.ticker(Ticker::BlockReadInPlace))?;
+        let negatives = ("negatives", Ticker::FilterNegative);
+        self.ratio_row(f, "filters", negatives, ("false positives", Ticker::FilterFalsePositive))?;
+        let delayed = self.count_and_micros(&[Timer::WriteDelay]);
+        let stalls = [Timer::FlushStall, Timer::CompactionStall, Timer::NoSpaceStall];
+        let stopped = self.count_and_micros(&stalls);
+        writeln!(f, "writes  delayed {delayed}, stopped {stopped}")?;
+        f.write_str(&self.timer_rows())?;
+        self.memory.fmt(f)
+    }
+}
+
+impl MemoryUse {
+    /// Returns the bytes of all parts of the database.
+    pub fn total(&self) -> usize {
+        self.memtables.bytes + self.pooled_chunks.bytes + self.block_cache.bytes + self.tables.bytes
+    }
+}
+
+/// Formats one row for each part, with its limit if it has one.
+impl fmt::Display for MemoryUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = MemoryPart { bytes: self.total(), limit: self.limit };
+        let rows = [
+            ("memtables", Some(self.memtables)),
+            ("pooled", Some(self.pooled_chunks)),
+            ("cache", Some(self.block_cache)),
+            ("tables", Some(self.tables)),
+            ("total", Some(total)),
+            ("process", self.process),
+        ];
+        for (part, use_) in rows {
+            let Some(MemoryPart { bytes, limit }) = use_ else { continue };
+            let limit = limit.map(|limit| format!("  at most {limit:19}")).unwrap_or_default();
+            writeln!(f, "memory  {part:9} {bytes:12}{limit}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Formats the histogram of one timer. Returns no row for a timer without events.
+fn timer_row(timer: Timer, data: &HistogramData) -> String {
+    let HistogramData { count, sum_micros, max_micros, buckets } = data;
+    let mut row = String::new();
+    if *count > 0 {
+        let group = if timer.is_stall() { "stall" } else { "work" };
+        let name = timer.name();
+        let buckets: Vec<String> = buckets.iter().map(|(from, n)| format!("{from}: {n}")).collect();
+        let buckets = buckets.join(", ");
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(
+            row,
+            "{group:7} {name:11} {count:10}  {:15} {sum_micros:12}, max {max_micros}; from {buckets}",
+            "us"
+        );
+    }
+    row
+}
+
+/// Statistics of an open database.
+impl Db {
+    /// Returns the statistics since the open, and the present state. Takes some microseconds.
+    ///
+    /// The numbers are read one after the other, while other threads work. Each one is that of a
+    /// recent moment.
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// use terrace::{Ticker, Timer};
+    ///
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.flush()?;
+    /// let stats = db.stats();
+    /// assert_eq!(stats.timer(Timer::Flush).count, 1);
+    /// assert_eq!(stats.ticker(Ticker::BlockCacheMiss), 0);
+    /// assert_eq!(stats.levels.iter().map(|level| level.files).sum::<usize>(), 1);
+    /// for timer in Timer::all() {
+    ///     println!("{}: {} us", timer.name(), stats.timer(timer).sum_micros);
+    /// }
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn stats(&self) -> Stats {
+        self.inner().stats()
+    }
+}
+
+impl DbInner {
+    pub(super) fn stats(&self) -> Stats {
+        let metrics = self.table_cache.metrics();
+        let mut stats = Stats {
+            tickers: Ticker::all().map(|ticker| metrics.get(ticker)).collect(),
+            timers: Timer::all().map(|timer| metrics.timers.get(timer)).collect(),
+            levels: Vec::new(),
+            memory: self.memory_use(),
+            running_compaction: None,
+            immutable_memtables: 0,
+            last_sequence: self.read_state.visible_seqno().load(Ordering::Relaxed),
+            writes_refused: self.background_error.check().err(),
+        };
+        let now = self.options.env.clock.monotonic();
+        let state = self.state.lock();
+        let levels = state.version_set.version.levels.iter().zip(&state.compaction_stats);
+        stats.levels = levels
+            .map(|(files, work)| LevelStats {
+                files: files.len(),
+                bytes: total_size(files),
+                time: work.time,
+                bytes_read: work.bytes_read,
+                bytes_written: work.bytes_written,
+            })
+            .collect();
+        stats.running_compaction = state.running_compaction.as_ref().map(|running| CompactionStatus {
+            level: running.level,
+            input_bytes: running.input_bytes,
+            time: now.saturating_sub(running.started_at),
+        });
+        stats.immutable_memtables = state.immutable_memtables.len();
+        stats
+    }
+
+    /// Returns the present memory use.
+    pub(super) fn memory_use(&self) -> MemoryUse {
+        let read_state = self.read_state.current();
+        let memtables = std::iter::once(&read_state.memtable).chain(&read_state.immutable_memtables);
+        let budget = self.memory_budget.as_ref();
+        let cache_limit = self.block_cache.available_capacity();
+        let part = |bytes, limit| MemoryPart { bytes, limit };
+        let tables = self.table_cache.memory();
+        MemoryUse {
+            memtables: part(
+                memtables.map(|memtable| memtable.allocated_bytes()).sum(),
+                budget.map(|budget| budget.memtables),
+            ),
+            pooled_chunks: part(self.chunk_pool.pooled_bytes(), budget.map(|budget| budget.pooled_chunks)),
+            block_cache: part(
+                self.block_cache.usage(),
+                Some(cache_limit).filter(|limit| *limit < usize::MAX),
+            ),
+            tables: part(tables.usage(), tables.limit()),
+            limit: budget.map(|budget| budget.total),
+            process: self
+                .budget_share
+                .as_ref()
+                .map(|share| part(share.budget().usage(), Some(share.budget().total()))),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Calls that never wait, for event loops: they answer from memory, or return
+//! [`Error::WouldWait`](crate::Error::WouldWait) and have no effect.
+//!
+//! ```text
+//!   event loop -- try_get, try_write --> result, in about the time of a get or put
+//!              \-- WouldWait --> thread that may wait: get_pinned, write_with
+//! ```
+//!
+//! A round trip to another thread takes ten to a hundred times as long as a get or put in memory.
+
+use terrace_format::batch::WriteBatch;
+
+use super::Db;
+use super::components::pinned_value::PinnedValue;
+use crate::error::Result;
+use crate::options::{ReadOptions, WriteOptions};
+
+/// Calls for threads that must not wait, and a sync of all writes so far.
+impl Db {
+    /// Returns the current value of `key` if memory holds the answer. Same as
+    /// [`Db::get_pinned_with`] otherwise.
+    ///
+    /// Reads memtables, open tables, cached blocks, and mapped blocks that an earlier read has
+    /// verified. Mapped blocks count as memory while all mapped tables of the process fit in it.
+    /// The system may nevertheless have to load a page that it has evicted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WouldWait`](crate::Error::WouldWait) if the get needs a file. [`Db::get_pinned_with`] then reads the block
+    /// on a thread that may wait, and later calls find it in memory. Otherwise the errors of
+    /// [`Db::get`].
+    ///
+    /// ```
+    /// # use terrace::ReadOptions;
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// let read = ReadOptions::default();
+    /// assert_eq!(db.try_get(b"CH/Bern", &read)?.as_deref(), Some(&b"46.95,7.45"[..]));
+    /// db.flush()?;
+    /// let place = match db.try_get(b"CH/Bern", &read) {
+    ///     Err(error) if error.is_would_wait() => db.get_pinned(b"CH/Bern")?, // on another thread
+    ///     answer => answer?,
+    /// };
+    /// assert_eq!(place.as_deref(), Some(&b"46.95,7.45"[..]));
+    /// assert!(db.try_get(b"CH/Bern", &read)?.is_some(), "the block is in memory now");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn try_get(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<PinnedValue>> {
+        self.reader(options).inner.get_in_memory(key.as_ref(), options)
+    }
+
+    /// Applies all operations of `batch`, in order, or none of them, if this does not wait. Same as
+    /// [`Db::write_with`] otherwise, with the same durability and visibility.
+    ///
+    /// The call may spin for some microseconds until another thread has finished its write.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WouldWait`](crate::Error::WouldWait), and no operation has an effect: the options ask for a sync; the
+    /// memtable is full; writes are delayed because compactions lag; other threads write at the
+    /// same time. [`Db::write_with`] then writes the batch on a thread that may wait. Otherwise the
+    /// errors of [`Db::write`].
+    ///
+    /// ```
+    /// # use terrace::{WriteBatch, WriteOptions};
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(b"CH/Bern", b"46.95,7.45");
+    /// match db.try_write(&batch, &WriteOptions::default()) {
+    ///     Err(error) if error.is_would_wait() => db.write(&batch)?, // on another thread
+    ///     outcome => outcome?,
+    /// }
+    /// assert!(db.contains(b"CH/Bern")?);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn try_write(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.writer()?.try_write(batch, options)
+    }
+
+    /// Returns true if a write would probably be delayed or stalled now: compactions lag, or the
+    /// memtable is full and the next one has to wait for a flush. The answer may be outdated when
+    /// the caller uses it; [`Db::try_write`] decides exactly.
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// assert!(!db.would_wait());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn would_wait(&self) -> bool {
+        self.inner().would_wait()
+    }
+
+    /// Makes all writes that have returned durable: they survive a power cut when this returns.
+    /// Same as a write without operations and with [`WriteOptions::sync`]. Concurrent calls share
+    /// one sync.
+    ///
+    /// # Errors
+    ///
+    /// An I/O error of the sync. The database then refuses writes until it is opened again
+    /// ([`Error::BackgroundError`](crate::Error::BackgroundError)); reads still work.
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// for city in ["CH/Bern", "CH/Chur"] {
+    ///     db.put(city, "")?;
+    /// }
+    /// db.sync()?; // one wait for both
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn sync(&self) -> Result<()> {
+        self.writer()?.write_empty_batch(&WriteOptions { sync: true }).map(drop)
+    }
+}

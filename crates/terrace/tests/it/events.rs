@@ -1,0 +1,135 @@
+//! Events and statistics: each event reaches the listener once, with the facts of the info log.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use terrace::env::fault::{FaultFs, FaultPlan};
+use terrace::env::mem::MemFs;
+use terrace::{Db, Env, Event, EventListener, Logger, Options, Ticker, Timer, WriteOptions};
+
+/// Sends each event and each line of the info log to the test.
+struct Recorder {
+    events: Sender<Event>,
+    lines: Sender<String>,
+}
+
+impl EventListener for Recorder {
+    fn on_event(&self, event: &Event) {
+        let _ = self.events.send(event.clone());
+    }
+}
+
+impl Logger for Recorder {
+    fn log(&self, line: fmt::Arguments<'_>) {
+        let _ = self.lines.send(line.to_string());
+    }
+}
+
+/// Returns a new database, its events, and the lines of its info log.
+fn open(env: Env) -> (Db, Receiver<Event>, Receiver<String>) {
+    let (event_sender, events) = channel();
+    let (line_sender, lines) = channel();
+    let recorder = Arc::new(Recorder { events: event_sender, lines: line_sender });
+    let options = Options::default()
+        .create_if_missing(true)
+        .write_buffer_size(64 << 10)
+        .env(env)
+        .logger(Arc::clone(&recorder) as _)
+        .listener(recorder);
+    (Db::open("db", &options).unwrap(), events, lines)
+}
+
+/// Replays the events of the tables. Returns the numbers of the tables that exist after them.
+fn live_tables(events: &[Event]) -> BTreeSet<u64> {
+    let mut live = BTreeSet::new();
+    for event in events {
+        match event {
+            Event::FlushEnd { table, table_bytes: 1.., .. } => assert!(live.insert(*table), "{event}"),
+            Event::CompactionEnd { tables, .. } => {
+                tables.iter().for_each(|(number, _)| assert!(live.insert(*number), "{event}"));
+            }
+            Event::TableDeleted { table } => assert!(live.remove(table), "{event}"),
+            _ => {}
+        }
+    }
+    live
+}
+
+#[test]
+fn events_describe_all_tables() {
+    let (db, events, lines) = open(Env::in_memory());
+    for n in 0..3000_u32 {
+        db.put((n * 7919 % 3000).to_be_bytes(), [n as u8; 200]).unwrap();
+    }
+    db.flush().unwrap();
+    db.compact_range(None, None).unwrap();
+    let stored: BTreeSet<u64> =
+        db.levels().iter().flat_map(|level| level.files.iter().map(|file| file.number)).collect();
+    let stats = db.stats();
+    db.close().unwrap();
+
+    let events: Vec<Event> = events.try_iter().collect();
+    assert_eq!(live_tables(&events), stored);
+    let count = |matches: fn(&Event) -> bool| events.iter().filter(|event| matches(event)).count() as u64;
+    let flushes = count(|event| matches!(event, Event::FlushEnd { .. }));
+    assert!(flushes > 3);
+    assert_eq!(count(|event| matches!(event, Event::FlushBegin { .. })), flushes);
+    assert_eq!(stats.timer(Timer::Flush).count, flushes);
+    let compactions = count(|event| matches!(event, Event::CompactionEnd { .. }));
+    assert!(compactions > 0);
+    assert_eq!(count(|event| matches!(event, Event::CompactionBegin(_))), compactions);
+    assert_eq!(stats.timer(Timer::Compaction).count, compactions);
+    let written: u64 = events
+        .iter()
+        .map(|event| match event {
+            Event::FlushEnd { table_bytes, .. } => *table_bytes,
+            Event::CompactionEnd { tables, .. } => tables.iter().map(|(_, bytes)| bytes).sum(),
+            _ => 0,
+        })
+        .sum();
+    assert_eq!(stats.levels.iter().map(|level| level.bytes_written).sum::<u64>(), written);
+
+    // The info log has the line of each event, in the same order.
+    let mut lines = lines.try_iter();
+    for event in &events {
+        assert!(lines.any(|line| line == event.to_string()), "{event}");
+    }
+}
+
+#[test]
+fn statistics_count_reads() {
+    let (db, ..) = open(Env::in_memory());
+    for n in 0..100_u32 {
+        db.put(n.to_be_bytes(), [7; 200]).unwrap();
+    }
+    db.flush().unwrap();
+    assert_eq!(Ticker::all().map(|ticker| db.stats().ticker(ticker)).sum::<u64>(), 0);
+    db.get(7_u32.to_be_bytes()).unwrap();
+    db.get(7_u32.to_be_bytes()).unwrap();
+    // Between the keys of the table.
+    db.get([0, 0, 0, 7, 7]).unwrap();
+    let stats = db.stats();
+    assert_eq!(stats.ticker(Ticker::BlockCacheMiss), 1);
+    assert_eq!(stats.ticker(Ticker::BlockCacheHit), 1);
+    assert_eq!(stats.ticker(Ticker::FilterNegative), 1);
+    assert_eq!(stats.last_sequence, 100);
+    assert!(stats.memory.block_cache.bytes > 0 && stats.memory.tables.bytes > 0, "{:?}", stats.memory);
+    assert_eq!(db.property("terrace.memory").unwrap(), stats.memory.total().to_string());
+}
+
+#[test]
+fn refused_writes_are_an_event() {
+    let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new()), FaultPlan::default()));
+    let (db, events, _lines) = open(Env { fs: Arc::clone(&fs) as _, ..Env::in_memory() });
+    db.put(b"key", b"value").unwrap();
+    assert!(db.stats().writes_refused.is_none());
+    fs.set_plan("sync .log #1 once EIO".parse().unwrap());
+    db.put_with(b"key", b"value", &WriteOptions::default().sync(true)).unwrap_err();
+    db.put_with(b"key", b"value", &WriteOptions::default().sync(true)).unwrap_err();
+    let events: Vec<Event> = events.try_iter().collect();
+    let refused = events.iter().filter(|event| matches!(event, Event::WritesRefused { .. })).count();
+    assert_eq!(refused, 1, "{events:?}");
+    assert!(db.stats().writes_refused.is_some());
+}
