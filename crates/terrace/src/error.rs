@@ -90,8 +90,8 @@ pub enum Error {
     },
     /// The call would wait for a file, a sync, another writer or background work. It had no effect.
     /// Only the calls that never wait return this error: [`Db::try_get`](crate::Db::try_get) and
-    /// [`Db::try_write`](crate::Db::try_write). The caller uses the call that waits, on a thread that
-    /// may wait.
+    /// [`Db::try_write`](crate::Db::try_write). The caller uses the call that waits, on a thread
+    /// that may wait.
     #[error("would wait for a file, a sync, another writer or background work")]
     WouldWait,
     /// The reads and writes of a transaction take more memory than its limit.
@@ -244,7 +244,8 @@ impl Error {
     ///
     /// ```
     /// use terrace::{Db, Env, Options, WriteBatch, WriteOptions};
-    /// let db = Db::open("cities", &Options::default().create_if_missing(true).env(Env::in_memory()))?;
+    /// let options = Options::default().create_if_missing(true).env(Env::in_memory());
+    /// let db = Db::open("cities", &options)?;
     /// let durable = WriteOptions::default().sync(true);
     /// let error = db.try_write(&WriteBatch::new(), &durable).unwrap_err();
     /// assert!(error.is_would_wait(), "a sync waits for the storage");

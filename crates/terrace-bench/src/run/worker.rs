@@ -2,7 +2,8 @@
 //!
 //! This overhead counts as the engine's time, so it must be small: the code for each operation is
 //! inlined into the loop, allocates nothing and makes no system call. A scan reads the clock only
-//! after every sixteenth step, and its latencies are means of sixteen steps.
+//! after every sixteenth step, and its latencies are means of sixteen steps. Its entries are
+//! checked between these readings, while the clock stands still.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use super::clock::Clock;
 use super::histogram::Histogram;
 use super::windows::ThroughputWindows;
-use crate::engine::{Change, Cursor, Result, Store};
+use crate::engine::{Change, Result, Store};
 use crate::workload::keys::{self, ValueGenerator};
 use crate::workload::ops::{Op, Ops};
 use crate::workload::phase_spec::{Kind, Order, PhaseSpec};
@@ -43,8 +44,10 @@ pub(super) struct WorkerStats {
     pub(super) bytes_put: u64,
     pub(super) keys_found: u64,
     pub(super) values_checked: u64,
-    /// End of the last operation, in nanoseconds since the start.
+    /// End of the last operation, in nanoseconds since the start, without the untimed ones.
     pub(super) last_end_ns: u64,
+    /// Nanoseconds in which the clock stood still, for checks.
+    untimed_ns: u64,
 }
 
 impl WorkerStats {
@@ -79,8 +82,14 @@ impl WorkerStats {
     #[inline(always)]
     fn restart_clock(&mut self, shared: &PhaseShared<'_>) -> u64 {
         // Counters of processors differ by some ticks, and the thread may have moved.
-        let now = shared.clock.ns().max(self.last_end_ns);
+        let now = shared.clock.ns().saturating_sub(self.untimed_ns).max(self.last_end_ns);
         now - std::mem::replace(&mut self.last_end_ns, now)
+    }
+
+    /// Excludes the time since the last operation from the measurements.
+    #[inline(always)]
+    fn resume_clock(&mut self, shared: &PhaseShared<'_>) {
+        self.untimed_ns = shared.clock.ns().saturating_sub(self.last_end_ns).max(self.untimed_ns);
     }
 
     #[inline(always)]
@@ -98,10 +107,38 @@ impl WorkerStats {
 /// Operations between two updates of [`PhaseShared::done`].
 const OPS_PER_REPORT: u64 = 64;
 
-/// Steps of a scan between two readings of the clock, and between two checked values. A reading or a
-/// check takes about as long as the step of a fast engine. The order of the keys and the number of
-/// entries are checked at each step.
-const SCAN_STEPS_PER_READING: u64 = 16;
+/// Steps of a scan between two readings of the clock. A reading takes about as long as the step of
+/// a fast engine.
+const SCAN_STEPS_PER_READING: usize = 16;
+
+/// Copies of the entries of the last steps of a scan.
+#[derive(Default)]
+struct ScannedEntries {
+    bytes: Vec<u8>,
+    /// End of the key and end of the value of each entry in `bytes`.
+    ends: Vec<(usize, usize)>,
+}
+
+impl ScannedEntries {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    #[inline(always)]
+    fn push(&mut self, (key, value): (&[u8], &[u8])) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, self.bytes.len()));
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end));
+        let entries = starts.zip(&self.ends);
+        entries.map(|(start, (key_end, end))| (&self.bytes[start..*key_end], &self.bytes[*key_end..*end]))
+    }
+}
 
 /// Checks the values that a thread reads, and holds its measurements.
 struct ValueChecker<'a> {
@@ -129,10 +166,30 @@ impl ValueChecker<'_> {
         format!("wrong value at key {n}: found {}, expected {}", preview(value), preview(&expected))
     }
 
-    /// Checks the entry at `cursor`, and returns its key number.
+    /// Checks the copied entries of a scan and their order. `previous` is the key number before
+    /// them.
+    fn check_scanned(
+        &mut self,
+        scanned: &ScannedEntries,
+        reverse: bool,
+        previous: &mut Option<u64>,
+    ) -> Result<()> {
+        for entry in scanned.iter() {
+            let found = self.check_entry(entry)?;
+            if let Some(previous) = *previous
+                && (if reverse { found >= previous } else { found <= previous })
+            {
+                return Err(format!("wrong order: key {found} after {previous}"));
+            }
+            *previous = Some(found);
+            self.stats.keys_found += 1;
+        }
+        Ok(())
+    }
+
+    /// Checks an entry, and returns its key number.
     #[inline(always)]
-    fn check_entry(&mut self, cursor: &dyn Cursor) -> Result<u64> {
-        let (key, value) = cursor.entry();
+    fn check_entry(&mut self, (key, value): (&[u8], &[u8])) -> Result<u64> {
         let n = keys::parse_key(key).filter(|_| key.len() == self.phase.key_size);
         let n = n.ok_or_else(|| format!("wrong key: found {}, which was never put", preview(key)))?;
         self.check(n, value)?;
@@ -150,6 +207,7 @@ pub(super) struct Worker<'a> {
     value: Vec<u8>,
     /// Buffer for a value that is read.
     read_buffer: Vec<u8>,
+    scanned: ScannedEntries,
     /// Time until which the operations are repeated, in nanoseconds.
     min_time_ns: u64,
     /// Time limit of the phase in nanoseconds.
@@ -171,6 +229,7 @@ impl<'a> Worker<'a> {
             key: vec![0; phase.key_size],
             value: Vec::new(),
             read_buffer: Vec::new(),
+            scanned: ScannedEntries::default(),
             min_time_ns: phase.duration_min_s.saturating_mul(1_000_000_000),
             time_limit_ns: limit.saturating_mul(1_000_000_000),
             writes_since_sync: 0,
@@ -329,7 +388,7 @@ impl<'a> Worker<'a> {
             if !at_entry {
                 break;
             }
-            let found = self.checker.check_entry(&*cursor)?;
+            let found = self.checker.check_entry(cursor.entry())?;
             if found < min_key {
                 return Err(format!("wrong order: found key {found}, expected at least {min_key}"));
             }
@@ -340,57 +399,39 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Executes one scan, of which every step is an operation.
+    /// Executes one scan, of which every step is an operation. Returns true if the phase ends.
+    ///
+    /// A step copies its entry, as a program that uses it might. The clock stands still while the
+    /// copies are checked, because a check takes longer than the step of a fast engine.
     fn scan(&mut self, ops: &mut Ops<'_>) -> Result<bool> {
-        let mut untimed_steps = 0;
-        let is_over = self.scan_steps(ops, &mut untimed_steps)?;
-        if untimed_steps > 0 {
-            self.checker.stats.record_mean(self.shared, untimed_steps);
-        }
-        Ok(is_over || self.is_over())
-    }
-
-    /// Executes the steps of a scan, and leaves the number of the last ones, whose time is not yet
-    /// recorded, in `untimed_steps`. Returns true if the phase ends.
-    fn scan_steps(&mut self, ops: &mut Ops<'_>, untimed_steps: &mut u64) -> Result<bool> {
         let mut cursor = self.store.cursor()?;
         let reverse = self.shared.phase.order == Order::Reverse;
         let mut is_first = true;
-        self.key.clear();
-        for _ in ops {
-            let at_entry = match (is_first, reverse) {
-                (true, false) => cursor.first()?,
-                (true, true) => cursor.last()?,
-                (false, false) => cursor.next()?,
-                (false, true) => cursor.prev()?,
-            };
-            if !at_entry {
-                break;
-            }
-            let (key, value) = cursor.entry();
-            let is_ascending = key > &self.key[..];
-            if !is_first && (is_ascending == reverse || key == self.key) {
-                return Err(format!("wrong order: key {} after {}", preview(key), preview(&self.key)));
-            }
-            is_first = false;
-            self.key.clear();
-            self.key.extend_from_slice(key);
-            // A step of a fast engine takes less time than this check.
-            if *untimed_steps == 0 {
-                self.checker.check_entry(&*cursor)?;
-            } else {
-                std::hint::black_box(value);
-            }
-            self.checker.stats.keys_found += 1;
-            *untimed_steps += 1;
-            if *untimed_steps == SCAN_STEPS_PER_READING {
-                self.checker.stats.record_mean(self.shared, std::mem::take(untimed_steps));
-                if self.is_over() {
-                    return Ok(true);
+        let mut previous = None;
+        loop {
+            self.scanned.clear();
+            for _ in ops.by_ref().take(SCAN_STEPS_PER_READING) {
+                let at_entry = match (std::mem::take(&mut is_first), reverse) {
+                    (true, false) => cursor.first()?,
+                    (true, true) => cursor.last()?,
+                    (false, false) => cursor.next()?,
+                    (false, true) => cursor.prev()?,
+                };
+                if !at_entry {
+                    break;
                 }
+                self.scanned.push(cursor.entry());
+            }
+            let steps = self.scanned.ends.len();
+            if steps > 0 {
+                self.checker.stats.record_mean(self.shared, steps as u64);
+                self.checker.check_scanned(&self.scanned, reverse, &mut previous)?;
+                self.checker.stats.resume_clock(self.shared);
+            }
+            if self.is_over() || steps < SCAN_STEPS_PER_READING {
+                return Ok(self.is_over());
             }
         }
-        Ok(false)
     }
 
     /// Puts or deletes in atomic writes. The latency of each key is that of its write.

@@ -4,7 +4,7 @@
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
-use terrace::{Error, ErrorKind, WriteBatch};
+use terrace::{Error, ErrorKind, SequenceNumber, WriteBatch};
 
 use super::batch::BatchHandle;
 use super::database::DatabaseHandle;
@@ -140,6 +140,8 @@ extern "C" fn terrace_write_bytes(
         let mut copy = Vec::new();
         copy.try_reserve_exact(len).map_err(|_| out_of_memory(len))?;
         copy.extend_from_slice(stored);
+        // The database assigns the sequence number.
+        copy.iter_mut().take(size_of::<SequenceNumber>()).for_each(|byte| *byte = 0);
         let batch = WriteBatch::from_bytes(copy)
             .map_err(|error| StatusError::invalid_argument(format!("batch: {error}")))?;
         Ok(require_non_null(database)?.0.write_with(&batch, write_options(options))?)

@@ -64,10 +64,12 @@ impl Compaction {
 impl Compaction {
     /// Returns the description of the inputs for events.
     pub(crate) fn describe(&self) -> CompactionInputs {
-        let numbers = |files: &Vec<Arc<FileMeta>>| files.iter().map(|file| file.number).collect();
+        let tables = self.inputs.iter();
         CompactionInputs {
             reason: self.reason,
-            tables: self.inputs.iter().map(|(level, files)| (*level, numbers(files))).collect(),
+            tables: tables
+                .map(|(level, files)| (*level, files.iter().map(|file| file.number).collect()))
+                .collect(),
             output_level: self.output_level(),
             bytes: self.inputs.iter().map(|(_, files)| total_size(files)).sum(),
         }

@@ -7,8 +7,9 @@
 
 use super::components::wal::WalWriter;
 use super::inner::{DbInner, FlushTarget};
+use super::{Db, DbHandle};
 use crate::error::Result;
-use crate::sync::Ordering;
+use crate::sync::{Arc, Ordering};
 use crate::version::ClosedLog;
 
 /// Minimum size in bytes of a log that close flushes to a table, to spare the next open its replay.
@@ -16,6 +17,83 @@ const MIN_LOG_BYTES_TO_FLUSH: u64 = 256 << 10;
 /// Minimum size of such a log as a part of the memtable size. Smaller flushes would create many
 /// small tables.
 const MIN_LOG_MEMTABLE_DIVISOR: u64 = 8;
+
+/// Close of a database.
+impl Db {
+    /// Closes the database if this is its last handle and no iterator exists. Otherwise only drops
+    /// the handle. In a forked child, the handles of the parent's other threads exist for ever:
+    /// [`Db::shutdown`] closes the database nevertheless.
+    ///
+    /// Makes the log durable; the next open replays it. Cancels a running compaction. When this
+    /// returns, another process can open the database.
+    ///
+    /// # Errors
+    ///
+    /// An I/O error if the log could not be made durable. The database is closed nevertheless.
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// let clone = db.clone();
+    /// db.close()?; // drops one handle
+    /// clone.put(b"CH/Bern", b"46.95,7.45")?;
+    /// clone.close()?; // the last one: closes the database
+    /// assert!(terrace::Db::open("cities", &options)?.get(b"CH/Bern")?.is_some());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn close(self) -> Result<()> {
+        // `try_unwrap` could fail for two clones that close at the same time.
+        DbHandle::close_last(self.handle)
+    }
+
+    /// Closes the database for all handles and iterators, as [`Db::close`] does for the last one.
+    ///
+    /// Later writes fail. Iterators and reads continue with their state. They fail if a later
+    /// opener removes a table that they have not opened yet.
+    ///
+    /// # Errors
+    ///
+    /// An I/O error if the log could not be made durable. The database is closed nevertheless.
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// let mut forgotten = db.raw_iter();
+    /// db.shutdown()?;
+    /// let again = terrace::Db::open("cities", &options)?;
+    /// again.delete(b"CH/Bern")?;
+    /// forgotten.seek_to_first();
+    /// assert_eq!(forgotten.key(), b"CH/Bern");
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn shutdown(&self) -> Result<()> {
+        let inner = &self.handle.newest().inner;
+        let outcome = inner.close();
+        inner.join_background_jobs();
+        outcome
+    }
+}
+
+impl DbHandle {
+    /// Drops `handle`, and closes the database if it was the last one.
+    fn close_last(handle: Arc<DbHandle>) -> Result<()> {
+        let Some(mut handle) = Arc::into_inner(handle) else { return Ok(()) };
+        let adopted = handle.successor.take().map_or(Ok(()), DbHandle::close_last);
+        handle.inner.close().and(adopted)
+    }
+}
+
+impl Drop for DbHandle {
+    fn drop(&mut self) {
+        if let Err(error) = self.inner.close() {
+            self.inner.logger.log(format_args!("Closing: {error}"));
+        }
+        self.inner.join_background_jobs();
+    }
+}
 
 impl DbInner {
     /// Ends the background work, closes the log and releases the lock of the directory. Does

@@ -26,9 +26,9 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`Error::WouldWait`](crate::Error::WouldWait) if the get needs a file. [`Db::get_pinned_with`] then reads the block
-    /// on a thread that may wait, and later calls find it in memory. Otherwise the errors of
-    /// [`Db::get`].
+    /// [`Error::WouldWait`](crate::Error::WouldWait) if the get needs a file.
+    /// [`Db::get_pinned_with`] then reads the block on a thread that may wait, and later calls find
+    /// it in memory. Otherwise the errors of [`Db::get`].
     ///
     /// ```
     /// # use terrace::ReadOptions;
@@ -58,10 +58,10 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`Error::WouldWait`](crate::Error::WouldWait), and no operation has an effect: the options ask for a sync; the
-    /// memtable is full; writes are delayed because compactions lag; other threads write at the
-    /// same time. [`Db::write_with`] then writes the batch on a thread that may wait. Otherwise the
-    /// errors of [`Db::write`].
+    /// [`Error::WouldWait`](crate::Error::WouldWait), and no operation has an effect: the options
+    /// ask for a sync; the memtable is full; writes are delayed because compactions lag; other
+    /// threads write at the same time. [`Db::write_with`] then writes the batch on a thread that
+    /// may wait. Otherwise the errors of [`Db::write`].
     ///
     /// ```
     /// # use terrace::{WriteBatch, WriteOptions};

@@ -24,7 +24,7 @@
 mod conditional_write;
 mod group;
 mod make_room;
-mod try_write;
+mod nonblocking_write;
 mod write_stall;
 
 pub use conditional_write::{Unchanged, UnchangedKey, UnchangedRange};

@@ -54,8 +54,8 @@ impl DbInner {
         }
     }
 
-    /// Sets the write delay for the backlog of `state`. Returns a change that the caller reports after
-    /// it has unlocked `state`.
+    /// Sets the write delay for the backlog of `state`. Returns a change that the caller reports
+    /// after it has unlocked `state`.
     pub(in crate::db) fn recalculate_write_delay(&self, state: &DbState) -> Option<DelayChange> {
         self.write_controller.recalculate(
             &state.version_set.version,
