@@ -34,6 +34,7 @@ mod db;
 mod error;
 mod file_io;
 mod info_log;
+mod ingest;
 mod internal_iterator;
 mod iterator;
 #[cfg(feature = "loom")]
@@ -58,10 +59,12 @@ pub use db::{
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
+pub use ingest::IngestOptions;
 pub use iterator::{DbIterator, Iter};
 pub use options::{Options, ReadOptions, RepairOptions, WriteOptions};
 pub use repair::{RepairReport, repair};
 pub use snapshot::Snapshot;
+pub use table::{SortedTable, SortedTableInfo};
 pub use txn::{
     Isolation, Savepoint, Transaction, TransactionEntries, TransactionIterator, TransactionOptions,
 };

@@ -14,6 +14,7 @@ pub(crate) mod components;
 mod delete_range;
 mod extension;
 mod fork;
+mod ingest;
 mod inner;
 mod install;
 mod obsolete_files;
@@ -31,6 +32,7 @@ pub use components::level_info::{LevelInfo, TableInfo};
 pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
 pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
+pub(crate) use ingest::{NewTable, TableStage};
 pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
 use crate::memtable::Memtable;
 use crate::sync::Arc;
-use crate::table::{block_codec, read_footer};
+use crate::table::index_needs_marker;
 use crate::verify::{
     CorruptionKind, LogScanEvent, LogSequenceCheck, Problem, TableScan, TableScanEvent, read_twice, scan_log,
 };
@@ -100,15 +100,6 @@ fn inspect_prefix(
         Ok(())
     })?;
     Ok(inspection)
-}
-
-/// Returns whether the index or the metaindex needs the marker. Damaged ones do not: their table is
-/// replaced.
-fn index_needs_marker(file: &dyn RandomAccessFile, path: &Path, size: u64) -> bool {
-    read_footer(file, path, size).is_ok_and(|footer| {
-        let codecs = [footer.index, footer.metaindex].map(|handle| block_codec(file, path, handle));
-        codecs.into_iter().any(|codec| codec.is_ok_and(|codec| codec.needs_marker))
-    })
 }
 
 /// Tables written by a salvage.

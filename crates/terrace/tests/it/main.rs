@@ -7,6 +7,7 @@
 //!   debug_texts            `Debug` texts are short
 //!   delete_range           removal of a key range, whole tables at once
 //!   hostile_directories    links, special files and holes; nothing outside of a directory changes
+//!   ingest                 tables are added all at once, and never beside older versions of a key
 //!   leftover_files         failures leave no unneeded files and no waiting threads
 //!   leveldb_bugs           bugs of LevelDB 1.23 that Terrace does not have
 //!   leveldb_interop        LevelDB and Terrace exclude each other and give the same errors
@@ -40,6 +41,7 @@ mod descriptors;
 mod files;
 mod hidden_versions;
 mod hostile_directories;
+mod ingest;
 mod leftover_files;
 mod leveldb_bugs;
 mod leveldb_interop;
