@@ -28,6 +28,7 @@
 //! [`WriteOptions::sync`] or that of a later write was set. After a power cut, the database holds a
 //! prefix of the writes in their order, without gaps.
 
+mod bulk_load;
 mod cache;
 mod compaction;
 mod db;
@@ -52,6 +53,7 @@ mod txn;
 mod verify;
 mod version;
 
+pub use bulk_load::{LoadOptions, LoadProgress, LoadReport, bulk_load, bulk_load_with_progress};
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use db::{
     Db, DestroyOptions, DestroyReport, LevelInfo, LogEndReason, PinnedValue, RecoveredLog, RecoveryReport,

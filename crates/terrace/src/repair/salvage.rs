@@ -9,8 +9,6 @@
 //! Entries keep their sequence numbers, so the order of versions does not change. A block or a part
 //! of a log that the disk cannot read is skipped like a damaged one.
 
-use std::path::Path;
-
 use terrace_env::{AccessMode, RandomAccessFile};
 use terrace_format::batch::BatchOp;
 use terrace_format::filename::FileName;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   bad_input              errors for bad directories, files, disks and arguments; no data is lost
+//!   bulk_load              loads of unsorted entries agree with an ordered map
 //!   codecs                 builds without a codec report it and lose nothing
 //!   conditional_writes     a conditional write notices every other write
 //!   debug_texts            `Debug` texts are short
@@ -33,6 +34,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod bad_input;
+mod bulk_load;
 mod codecs;
 mod conditional_writes;
 mod debug_texts;
