@@ -3,7 +3,9 @@
 use std::ops::Range as Span;
 
 use crate::model::Model;
-use crate::op::{IteratorBounds, IteratorMove, LifecycleOp, Op, OpGenerator, Slot, WorkloadParams, Write};
+use crate::op::{
+    IteratorBounds, IteratorMove, LifecycleOp, Op, OpGenerator, Slot, ValueSpec, WorkloadParams, Write,
+};
 use crate::rng::{Rng, splitmix};
 use crate::settings::Settings;
 
@@ -47,6 +49,16 @@ pub trait DatabaseUnderTest {
     fn compact_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> OpResult<()>;
     /// Deletes a range of keys; its end is excluded.
     fn delete_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> OpResult<()>;
+    /// Ingests a table with `entries`, in any order and with different keys. Returns false if their
+    /// range is not free or a snapshot is open. Databases without this call refuse all.
+    fn ingest(&mut self, entries: &[(Vec<u8>, ValueSpec)]) -> OpResult<bool> {
+        let _ = entries;
+        Ok(false)
+    }
+    /// Loads `entries` in bulk, or puts them in order.
+    fn bulk_load(&mut self, entries: &[(Vec<u8>, ValueSpec)]) -> OpResult<()> {
+        entries.iter().try_for_each(|(key, value)| self.put(key, &value.bytes(), true))
+    }
     /// Releases all snapshots and iterators, closes the database, and opens it.
     fn reopen(&mut self, settings: &Settings) -> OpResult<()>;
     /// Returns the approximate size of a range in bytes.

@@ -54,6 +54,15 @@ struct ModelIterator {
     position: Option<OrderedKey>,
 }
 
+/// Keys of a model in a range.
+#[derive(Debug, Default)]
+pub struct RangeKeys {
+    /// A key with a value, if there is one.
+    pub visible: Option<Vec<u8>>,
+    /// True if a key of the range was ever written, or deleted.
+    pub any_written: bool,
+}
+
 /// Key and previous value of an unsynced write.
 #[derive(Debug)]
 struct UnsyncedWrite {
@@ -213,6 +222,31 @@ impl Model {
     /// Releases the snapshot in a slot.
     pub fn release_snapshot(&mut self, slot: Slot) {
         self.snapshots.remove(&slot);
+    }
+
+    /// Returns true if there is a snapshot.
+    pub fn has_snapshots(&self) -> bool {
+        !self.snapshots.is_empty()
+    }
+
+    /// Returns true if there is a snapshot or an iterator.
+    pub fn has_readers(&self) -> bool {
+        self.has_snapshots() || !self.iterators.is_empty()
+    }
+
+    /// Returns the keys from the smallest to the largest of `bounds`.
+    pub fn keys_in_range_of<'a>(&self, bounds: impl Iterator<Item = &'a [u8]>) -> RangeKeys {
+        let mut bounds: Vec<OrderedKey> = bounds.map(|key| OrderedKey::new(key, self.comparator)).collect();
+        bounds.sort();
+        let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else { return RangeKeys::default() };
+        let mut keys = RangeKeys::default();
+        for (key, versions) in self.keys.range(first..=last) {
+            keys.any_written = true;
+            if versions.last().is_some_and(|last| last.value.is_some()) {
+                keys.visible = Some(key.key().to_vec());
+            }
+        }
+        keys
     }
 
     /// Returns true if the slot holds a snapshot.

@@ -161,6 +161,14 @@ pub enum Op {
         begin: Option<Vec<u8>>,
         end: Option<Vec<u8>>,
     },
+    /// Ingests a table with these entries. The database may refuse it if their range is not free.
+    Ingest {
+        entries: Vec<(Vec<u8>, ValueSpec)>,
+    },
+    /// Loads these entries in bulk; they may overlap the database and repeat a key.
+    BulkLoad {
+        entries: Vec<(Vec<u8>, ValueSpec)>,
+    },
     /// Closes and opens the database; all slots become empty.
     Reopen,
     /// Reopens with other options, drawn from the seed.

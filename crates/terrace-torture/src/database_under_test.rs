@@ -8,12 +8,14 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use terrace::{BlockCache, BloomFilterPolicy, Db, DbIterator, Env, ErrorKind, Options, ReadOptions};
+use terrace::{Comparator, Error, IngestOptions, LoadOptions, SortedTable, bulk_load, bytewise};
 use terrace::{PinnedValue, Snapshot, WriteBatch, WriteOptions};
 use terrace_format::compress::{Codec, NO_COMPRESSION, SNAPPY, ZSTD};
 use terrace_testkit::differential::{DatabaseUnderTest, Entry, OpResult};
-use terrace_testkit::op::{IteratorBounds, IteratorMove, LifecycleOp, Slot, Write};
+use terrace_testkit::op::{IteratorBounds, IteratorMove, LifecycleOp, Slot, ValueSpec, Write};
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock_leveldb::StatusCode;
 
@@ -69,6 +71,8 @@ pub struct TerraceUnderTest {
     /// One block cache per size, shared by all databases, so that a confusion of their blocks
     /// shows.
     caches_by_size: HashMap<usize, Arc<BlockCache>>,
+    /// Comparator of the last open.
+    comparator: Arc<dyn Comparator>,
     /// None only after a failed reopen.
     db: Option<Db>,
     snapshots: HashMap<Slot, Snapshot>,
@@ -113,6 +117,7 @@ impl TerraceUnderTest {
             env: env.clone(),
             simulated: None,
             caches_by_size: HashMap::new(),
+            comparator: bytewise(),
             db: None,
             snapshots: HashMap::new(),
             iterators: HashMap::new(),
@@ -131,6 +136,7 @@ impl TerraceUnderTest {
             });
             Arc::clone(cache)
         });
+        self.comparator = settings.comparator.build();
         options_from_settings(settings, &self.env).block_cache(block_cache)
     }
 
@@ -259,6 +265,37 @@ impl DatabaseUnderTest for TerraceUnderTest {
         let range =
             (begin.map_or(Bound::Unbounded, Bound::Included), end.map_or(Bound::Unbounded, Bound::Excluded));
         self.db()?.delete_range::<&[u8]>(range).map_err(error_text)
+    }
+
+    fn ingest(&mut self, entries: &[(Vec<u8>, ValueSpec)]) -> OpResult<bool> {
+        let db = self.db()?;
+        let mut sorted = entries.to_vec();
+        sorted.sort_by(|(a, _), (b, _)| self.comparator.compare(a, b));
+        // In a simulated environment, the path is in memory.
+        let path = self.path.with_extension("ingest");
+        let options = Options::default().comparator(Arc::clone(&self.comparator)).env(self.env.clone());
+        let mut table = SortedTable::create(&path, &options).map_err(error_text)?;
+        for (key, value) in &sorted {
+            table.add(key, value.bytes()).map_err(error_text)?;
+        }
+        table.finish().map_err(error_text)?;
+        let outcome = db.ingest(&[&path], &IngestOptions::default().timeout(Duration::ZERO));
+        self.env.fs.remove(&path).map_err(|error| error.to_string())?;
+        match outcome {
+            Ok(()) => Ok(true),
+            Err(Error::Overlap { .. } | Error::SnapshotsOpen) => Ok(false),
+            Err(error) => Err(error_text(error)),
+        }
+    }
+
+    fn bulk_load(&mut self, entries: &[(Vec<u8>, ValueSpec)]) -> OpResult<()> {
+        let options = LoadOptions::default().memory(0).timeout(Duration::ZERO);
+        let values = entries.iter().map(|(key, value)| Ok::<_, Error>((key, value.bytes())));
+        let report = bulk_load(self.db()?, values, &options).map_err(error_text)?;
+        if report.entries != entries.len() as u64 {
+            return Err(format!("{report:?} of {} entries", entries.len()));
+        }
+        Ok(())
     }
 
     fn reopen(&mut self, settings: &Settings) -> OpResult<()> {

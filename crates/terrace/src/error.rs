@@ -94,6 +94,35 @@ pub enum Error {
     /// that may wait.
     #[error("would wait for a file, a sync, another writer or background work")]
     WouldWait,
+    /// The keys of a table that is being written are not in ascending order. Nothing was added.
+    #[error("invalid argument: {}: key '{}' after '{}', expected ascending keys",
+        path.display(), key.escape_ascii(), previous.escape_ascii())]
+    UnsortedKey {
+        /// Table file.
+        path: PathBuf,
+        /// Key that is not after all keys before it.
+        key: Vec<u8>,
+        /// Last key of the table.
+        previous: Vec<u8>,
+    },
+    /// The keys of a table to ingest overlap the database or another of the tables. Nothing was
+    /// ingested.
+    #[error("invalid argument: {}, keys '{}' to '{}', overlaps {other}",
+        path.display(), smallest.escape_ascii(), largest.escape_ascii())]
+    Overlap {
+        /// Table file.
+        path: PathBuf,
+        /// First key of the table.
+        smallest: Vec<u8>,
+        /// Last key of the table.
+        largest: Vec<u8>,
+        /// Key of the database, or other table.
+        other: String,
+    },
+    /// Snapshots or transactions are open, which must not see the tables to ingest. Nothing was
+    /// ingested. The caller tries again.
+    #[error("busy: the database has open snapshots or transactions")]
+    SnapshotsOpen,
     /// The reads and writes of a transaction take more memory than its limit.
     #[error("transaction too large: {bytes} bytes of reads and writes, the limit is {limit}")]
     TransactionTooLarge {
@@ -131,6 +160,9 @@ impl std::fmt::Debug for Error {
             Error::LockTimeout { .. } => write!(f, "LockTimeout({self})"),
             Error::WouldWait => f.write_str("WouldWait"),
             Error::TransactionTooLarge { .. } => write!(f, "TransactionTooLarge({self})"),
+            Error::UnsortedKey { .. } => write!(f, "UnsortedKey({self})"),
+            Error::Overlap { .. } => write!(f, "Overlap({self})"),
+            Error::SnapshotsOpen => write!(f, "SnapshotsOpen({self})"),
         }
     }
 }
@@ -193,9 +225,14 @@ impl Error {
             Error::Io(error) if error.is_not_found() => ErrorKind::NotFound,
             Error::Io(_) => ErrorKind::Io,
             Error::BackgroundError(cause) => cause.kind(),
-            Error::Conflict { .. } | Error::Deadlock { .. } | Error::LockTimeout { .. } => ErrorKind::Busy,
-            Error::WouldWait => ErrorKind::Busy,
-            Error::TransactionTooLarge { .. } => ErrorKind::InvalidArgument,
+            Error::Conflict { .. }
+            | Error::Deadlock { .. }
+            | Error::LockTimeout { .. }
+            | Error::SnapshotsOpen
+            | Error::WouldWait => ErrorKind::Busy,
+            Error::TransactionTooLarge { .. } | Error::UnsortedKey { .. } | Error::Overlap { .. } => {
+                ErrorKind::InvalidArgument
+            }
         }
     }
 
@@ -219,8 +256,9 @@ impl Error {
         matches!(self, Error::Io(error) if error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
-    /// Returns true if the failed call had no effect and may succeed later: after a conflict, or
-    /// after the system has more disk space, memory or file descriptors.
+    /// Returns true if the failed call had no effect and may succeed later: after a conflict, after
+    /// the release of snapshots, or after the system has more disk space, memory or file
+    /// descriptors.
     ///
     /// ```
     /// /// Returns false if the caller should free disk space and try again.
@@ -235,7 +273,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Io(error) => error.is_resource_exhausted() && !mutant!(NoSpaceNeverRecovers),
-            Error::WouldWait => true,
+            Error::WouldWait | Error::SnapshotsOpen => true,
             _ => self.is_conflict(),
         }
     }

@@ -28,6 +28,7 @@
 //! [`WriteOptions::sync`] or that of a later write was set. After a power cut, the database holds a
 //! prefix of the writes in their order, without gaps.
 
+mod bulk_load;
 mod cache;
 mod compaction;
 mod db;
@@ -35,6 +36,7 @@ mod error;
 mod event;
 mod file_io;
 mod info_log;
+mod ingest;
 mod internal_iterator;
 mod iterator;
 #[cfg(feature = "loom")]
@@ -52,6 +54,7 @@ mod txn;
 mod verify;
 mod version;
 
+pub use bulk_load::{LoadOptions, LoadProgress, LoadReport, bulk_load, bulk_load_with_progress};
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use db::{
     CompactionStatus, Db, DestroyOptions, DestroyReport, LevelInfo, LevelStats, LogEndReason, MemoryPart,
@@ -61,11 +64,13 @@ pub use db::{
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use event::{CompactionInputs, CompactionReason, Event, EventListener, StallState};
 pub use info_log::{Logger, file_logger};
+pub use ingest::IngestOptions;
 pub use iterator::{DbIterator, Iter};
 pub use options::{Options, ReadOptions, RepairOptions, WriteOptions};
 pub use repair::{RepairReport, repair};
 pub use snapshot::Snapshot;
 pub use stats::{HistogramData, Ticker, Timer};
+pub use table::{SortedTable, SortedTableInfo};
 pub use txn::{
     Isolation, Savepoint, Transaction, TransactionEntries, TransactionIterator, TransactionOptions,
 };

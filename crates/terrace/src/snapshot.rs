@@ -184,6 +184,11 @@ impl SnapshotList {
             .store(counts.keys().next().copied().unwrap_or(SequenceNumber::MAX), Ordering::Relaxed);
     }
 
+    /// Returns true if there is no snapshot now.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.counts_by_sequence.lock().is_empty()
+    }
+
     /// Runs `work` if there is no snapshot, and returns its result. No thread can create a snapshot
     /// meanwhile.
     pub(crate) fn if_empty<T>(&self, work: impl FnOnce() -> T) -> Option<T> {

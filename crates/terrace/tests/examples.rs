@@ -66,6 +66,25 @@ fn transactions() {
 }
 
 #[test]
+fn loading() {
+    check("loading", &["100000 keys", "100002 entries"]);
+}
+
+/// Every Rust block of `docs/guide/loading.md` is a part of its program.
+#[test]
+fn loading_page_is_part_of_its_program() {
+    let page = include_str!("../../../docs/guide/loading.md");
+    let lines = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let program = lines(include_str!("../examples/loading.rs"));
+    let blocks: Vec<&str> = page.split("```rust\n").skip(1).collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        let block = lines(block.split("```").next().unwrap());
+        assert!(program.contains(&block), "{block}");
+    }
+}
+
+#[test]
 fn range_scan() {
     check(
         "range_scan",

@@ -54,8 +54,8 @@ static MODULES: &[(u8, &[&str])] = &[
     (5, &["internal_iterator", "iterator::internal_iterator", "memtable", "table", "iterator"]),
     (6, &["version"]),
     (7, &["compaction"]),
-    (8, &["db", "destroy", "verify", "repair", "checkpoint"]),
-    (9, &["txn"]),
+    (8, &["db", "destroy", "verify", "repair", "checkpoint", "ingest"]),
+    (9, &["txn", "bulk_load"]),
     (10, &["loom_models"]),
 ];
 

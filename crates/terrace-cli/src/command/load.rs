@@ -3,11 +3,15 @@
 //! Lines are written in atomic batches. A malformed line stops the load, and the batches before it
 //! are kept. Loading the corrected file afterwards gives the same database as if it had been loaded
 //! at once. The same holds for a full disk after space was freed.
+//!
+//! A bulk load adds all lines or none, and is faster. It is the default for a large file and a
+//! database without entries, so that no earlier entry makes it fall back to puts.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use terrace::{Db, WriteBatch, WriteOptions};
+use terrace::{Db, LoadOptions, LoadProgress, WriteBatch, WriteOptions, bulk_load_with_progress};
 use terrace_env::Clock;
 
 use crate::cli::Run;
@@ -21,6 +25,10 @@ use crate::{terminal, units};
 const BATCH_ENTRIES: usize = 1000;
 /// Size in bytes at which a batch is written before it has [`BATCH_ENTRIES`].
 const BATCH_BYTES: usize = 1 << 20;
+
+/// Size of a file in bytes from which it is loaded in bulk into a database without entries. A
+/// smaller one is loaded in seconds.
+const MIN_BULK_BYTES: u64 = 256 << 20;
 
 /// Put every line of a file into a database
 #[derive(Args)]
@@ -36,12 +44,26 @@ pub(crate) struct Load {
     /// Create the database if it does not exist
     #[arg(long)]
     create: bool,
+    /// Sort the lines and add all of them at once, or none
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    bulk: BulkMode,
     #[command(flatten)]
     sync: SyncArg,
     #[command(flatten)]
     file_format: FileFormatArgs,
     #[command(flatten)]
     memory: MemoryArgs,
+}
+
+/// Choice of the bulk load.
+#[derive(Clone, Copy, ValueEnum)]
+enum BulkMode {
+    /// For a file of 256 MiB or more, into a database without entries
+    Auto,
+    /// Also from standard input; puts in key order if entries overlap the database
+    Always,
+    /// Put the lines in batches, in their order
+    Never,
 }
 
 /// Format of the input, or automatic detection.
@@ -79,7 +101,11 @@ impl Run for Load {
         let db = self.database.open_writable(&self.file_format, &self.memory, Some(self.create))?;
         let started = terrace_env::SystemClock.monotonic();
         let mut loaded = 0;
-        load(&db, entries, &self.sync.write_options(), &mut loaded).map_err(|failure| {
+        let outcome = match self.is_bulk(&db, &entries)? {
+            true => load_in_bulk(&db, entries, &mut loaded),
+            false => load(&db, entries, &self.sync.write_options(), &mut loaded),
+        };
+        outcome.map_err(|failure| {
             failure.with_note(&format!("loaded before the error: {}", units::entries(loaded)))
         })?;
         if self.file_format.compression.is_some() {
@@ -92,6 +118,45 @@ impl Run for Load {
         terminal::note(format_args!("{} in {}, {rate}", units::entries(loaded), units::time(took)));
         Ok(())
     }
+}
+
+impl Load {
+    /// Returns true if the load is a bulk load.
+    fn is_bulk(&self, db: &Db, entries: &EntryReader) -> Result<bool, Failure> {
+        Ok(match self.bulk {
+            BulkMode::Always => true,
+            BulkMode::Never => false,
+            BulkMode::Auto if entries.input().len().is_none_or(|len| len < MIN_BULK_BYTES) => false,
+            BulkMode::Auto => db.iter().next().transpose()?.is_none(),
+        })
+    }
+}
+
+/// Adds all entries to `db`, or none of them. Only a load that overlaps the database may end with
+/// a part of them. `loaded` counts the entries that are in the database.
+fn load_in_bulk(db: &Db, mut entries: EntryReader, loaded: &mut u64) -> CommandResult {
+    let total = entries.input().len();
+    let position = Cell::new(0);
+    let lines = std::iter::from_fn(|| {
+        let entry = entries.next().transpose();
+        position.set(entries.input().bytes_read());
+        entry
+    });
+    let mut bar = Progress::bytes("sorting", total);
+    let mut is_sorting = true;
+    let report = bulk_load_with_progress(db, lines, &LoadOptions::default(), |progress| match progress {
+        LoadProgress::Read(_) => bar.set_position(position.get()),
+        LoadProgress::Merged { done, total } => {
+            if std::mem::take(&mut is_sorting) {
+                bar = Progress::bytes("merging", Some(total));
+            }
+            bar.set_position(done);
+        }
+        LoadProgress::Put { done, .. } => *loaded = done,
+        _ => {}
+    })?;
+    *loaded = report.entries;
+    Ok(())
 }
 
 /// Puts every entry into `db`. `loaded` counts the written entries, also if an error is returned.

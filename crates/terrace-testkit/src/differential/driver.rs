@@ -72,6 +72,11 @@ impl Driver<'_> {
                 self.model.delete_range(begin.as_deref(), end.as_deref());
                 self.model.mark_synced();
             }
+            Op::Ingest { entries } => self.ingest(entries)?,
+            Op::BulkLoad { entries } => {
+                self.db.bulk_load(entries)?;
+                self.set_all(entries);
+            }
             Op::Reopen => self.reopen()?,
             Op::ReopenWith { seed } => {
                 self.settings =
@@ -84,6 +89,34 @@ impl Driver<'_> {
             Op::Lifecycle(op) => self.run_lifecycle_op(*op)?,
         }
         Ok(())
+    }
+
+    /// Ingests a table. A visible key in its range and a snapshot are reasons to refuse it, and a
+    /// range without any key is none. A deleted key may still have its tombstone.
+    fn ingest(&mut self, entries: &[(Vec<u8>, ValueSpec)]) -> OpResult<()> {
+        let is_ingested = self.db.ingest(entries)?;
+        let keys = self.model.keys_in_range_of(entries.iter().map(|(key, _)| key.as_slice()));
+        if is_ingested && self.model.has_snapshots() {
+            return Err("the table was ingested under a snapshot".into());
+        }
+        if let Some(key) = keys.visible.filter(|_| is_ingested) {
+            return Err(format!("the table was ingested over \"{}\"", key.escape_ascii()));
+        }
+        if !is_ingested && !keys.any_written && !self.model.has_readers() {
+            return Err("the table was refused, although its range is free".into());
+        }
+        if is_ingested {
+            self.set_all(entries);
+        }
+        Ok(())
+    }
+
+    /// Sets the values of `entries`, which are durable like all earlier writes.
+    fn set_all(&mut self, entries: &[(Vec<u8>, ValueSpec)]) {
+        for (key, value) in entries {
+            self.model.set(key, Some(*value));
+        }
+        self.model.mark_synced();
     }
 
     fn mark_synced_if(&mut self, sync: bool) {

@@ -25,6 +25,15 @@ impl fmt::Display for DisplayBound<'_> {
     }
 }
 
+struct DisplayEntries<'a>(&'a [(Vec<u8>, ValueSpec)]);
+
+impl fmt::Display for DisplayEntries<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entries = self.0.iter().map(|(key, value)| format!("{} {value}", DisplayKey(key)));
+        f.write_str(&entries.collect::<Vec<_>>().join("; "))
+    }
+}
+
 struct DisplaySnapshot(Option<Slot>);
 
 impl fmt::Display for DisplaySnapshot {
@@ -126,6 +135,8 @@ impl fmt::Display for Op {
             Op::DeleteRange { begin, end } => {
                 write!(f, "delete range [{} {})", DisplayBound(begin), DisplayBound(end))
             }
+            Op::Ingest { entries } => write!(f, "ingest {{ {} }}", DisplayEntries(entries)),
+            Op::BulkLoad { entries } => write!(f, "bulk load {{ {} }}", DisplayEntries(entries)),
             Op::Reopen => f.write_str("reopen"),
             Op::ReopenWith { seed } => write!(f, "reopen with options of {seed:#x}"),
             Op::ApproximateSize { begin, end } => {
@@ -157,5 +168,7 @@ mod tests {
         check(Op::OpenIterator { slot: 1, snapshot: None, range }, r#"iterator i1 ["a" _) prefix "p""#);
         check(Op::MoveIterator { slot: 1, movement: IteratorMove::Seek(b"k".to_vec()) }, r#"i1 seek "k""#);
         check(Op::CompactRange { begin: None, end: Some(b"z".to_vec()) }, r#"compact _ "z""#);
+        let entries = vec![(b"a".to_vec(), value), (b"b".to_vec(), value)];
+        check(Op::Ingest { entries }, r#"ingest { "a" 3 bytes of #ff; "b" 3 bytes of #ff }"#);
     }
 }

@@ -72,6 +72,8 @@ static WEIGHTED_OPS: &[WeightedOp] = &[
     (4, |_| Op::Flush),
     (1, OpGenerator::compact_range),
     (1, OpGenerator::delete_range),
+    (2, OpGenerator::ingest),
+    (1, OpGenerator::bulk_load),
     (1, OpGenerator::reopen),
     (5, OpGenerator::approximate_size),
     (2, OpGenerator::property),
@@ -83,6 +85,12 @@ const LIFECYCLE_OP_ONE_IN: u64 = 1_000;
 /// One operation of this many is an additional snapshot or range compaction, if `many_versions` is
 /// set.
 const SNAPSHOT_OR_COMPACTION_ONE_IN: u64 = 25;
+
+/// Number of keys beyond the ordinary ones that ingests use.
+const INGESTED_KEYS: u64 = 2_000;
+
+/// Number of groups of numbered keys with a common prefix.
+const KEY_GROUPS: u64 = 7;
 
 static LIFECYCLE_OPS: &[LifecycleOp] = &[
     LifecycleOp::Kill,
@@ -150,6 +158,7 @@ impl OpGenerator {
         match self.rng.below(50) {
             0 => (0..self.rng.below(5)).map(|_| self.rng.pick(&[0x00, b'k', 0xfe, 0xff])).collect(),
             1 => vec![b'k'; self.rng.below(20) as usize],
+            2 if self.params.terrace_only_features => numbered_key(self.ingested_key()),
             _ => numbered_key(self.rng.below(self.params.keys)),
         }
     }
@@ -271,6 +280,35 @@ impl OpGenerator {
         }
     }
 
+    /// Number of a key that few other operations use, so that its range is often free.
+    fn ingested_key(&mut self) -> u64 {
+        self.params.keys + self.rng.below(INGESTED_KEYS)
+    }
+
+    /// Ingests neighbouring keys, mostly of those that few other operations use.
+    fn ingest(&mut self) -> Op {
+        if !self.params.terrace_only_features {
+            return self.put();
+        }
+        let first = if self.rng.one_in(8) { self.rng.below(self.params.keys) } else { self.ingested_key() };
+        let count = 1 + self.rng.skewed(20);
+        // Neighbours have the same first letters.
+        let entries = (0..count).map(|n| (numbered_key(first + KEY_GROUPS * n), self.value()));
+        Op::Ingest { entries: entries.collect() }
+    }
+
+    fn bulk_load(&mut self) -> Op {
+        if !self.params.terrace_only_features {
+            return self.put();
+        }
+        let is_new = self.rng.one_in(2);
+        let entries = (0..self.rng.skewed(100)).map(|_| {
+            let key = if is_new { numbered_key(self.ingested_key()) } else { self.key() };
+            (key, self.value())
+        });
+        Op::BulkLoad { entries: entries.collect() }
+    }
+
     fn reopen(&mut self) -> Op {
         if self.rng.one_in(2) { Op::Reopen } else { Op::ReopenWith { seed: self.rng.next_u64() } }
     }
@@ -288,7 +326,7 @@ impl OpGenerator {
 /// draws millions of keys.
 pub fn numbered_key(n: u64) -> Vec<u8> {
     let mut key = *b"k0/000000";
-    key[1] += (n % 7) as u8;
+    key[1] += (n % KEY_GROUPS) as u8;
     let mut rest = n;
     for digit in key[3..].iter_mut().rev() {
         *digit += (rest % 10) as u8;

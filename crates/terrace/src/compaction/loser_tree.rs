@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
 
 /// Forward iterator over several sorted runs.
-pub(super) struct LoserTree<R> {
+pub(crate) struct LoserTree<R> {
     comparator: InternalComparator,
     /// Number of key bytes before the head.
     prefix_len: usize,
@@ -46,7 +46,7 @@ struct Contender {
 impl<R: InternalIterator<Error = Error>> LoserTree<R> {
     /// Creates an iterator at the first entry whose key is at or after `from`. In the bytewise
     /// order, the first `prefix_len` bytes of all user keys are the same.
-    pub(super) fn new(
+    pub(crate) fn new(
         comparator: InternalComparator,
         runs: Vec<R>,
         prefix_len: usize,
@@ -69,12 +69,12 @@ impl<R: InternalIterator<Error = Error>> LoserTree<R> {
 
     /// Returns the current key and value, or None after the last entry.
     #[inline]
-    pub(super) fn entry(&self) -> Option<(&[u8], &[u8])> {
+    pub(crate) fn entry(&self) -> Option<(&[u8], &[u8])> {
         self.runs.get(self.winner.run)?.entry()
     }
 
     /// Moves to the next entry. There must be a current entry.
-    pub(super) fn next(&mut self) {
+    pub(crate) fn next(&mut self) {
         let run = self.winner.run;
         self.runs[run].next();
         let mut winner = self.contender(run);
@@ -91,7 +91,7 @@ impl<R: InternalIterator<Error = Error>> LoserTree<R> {
     }
 
     /// Returns the first error of the runs.
-    pub(super) fn status(&self) -> Result<()> {
+    pub(crate) fn status(&self) -> Result<()> {
         self.runs.iter().try_for_each(R::status)
     }
 

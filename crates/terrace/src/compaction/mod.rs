@@ -20,4 +20,5 @@ pub(crate) use compaction_job::{
     CompactionContext, CompactionOutput, remove_tables, run_subcompaction, table_options_for_level,
 };
 pub(crate) use compaction_plan::{Compaction, Subcompaction};
+pub(crate) use loser_tree::LoserTree;
 pub(crate) use subcompaction::split_into_subcompactions;

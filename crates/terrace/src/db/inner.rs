@@ -295,6 +295,8 @@ pub(super) enum FlushTarget {
 
 /// User keys that a compaction reads and writes, both ends included.
 pub(super) struct CompactionKeyRange {
+    /// Level of the output tables.
+    pub(super) output_level: usize,
     pub(super) smallest: Vec<u8>,
     pub(super) largest: Vec<u8>,
 }

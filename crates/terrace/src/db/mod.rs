@@ -15,6 +15,7 @@ mod db_stats;
 mod delete_range;
 mod extension;
 mod fork;
+mod ingest;
 mod inner;
 mod install;
 mod nonblocking_calls;
@@ -34,6 +35,7 @@ pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
 pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
 pub use db_stats::{CompactionStatus, LevelStats, MemoryPart, MemoryUse, Stats};
+pub(crate) use ingest::{NewTable, TableStage};
 pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;

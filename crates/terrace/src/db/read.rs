@@ -114,7 +114,7 @@ impl DbInner {
 
     fn multi_get(&self, keys: &[impl AsRef<[u8]>], options: &ReadOptions) -> Result<Vec<Option<Vec<u8>>>> {
         let install_count = self.read_state.install_count();
-        let (read_state, visible) = self.read_state.load();
+        let (read_state, visible) = self.read_state.load_one_moment();
         let sequence = self.read_sequence(options, visible)?;
         let block_options = BlockReadOptions::from_read_options(options);
         // Neighbouring keys share blocks.
@@ -164,7 +164,7 @@ impl DbInner {
     /// Creates an iterator over the current state or over a snapshot.
     pub(super) fn new_iter(handle: &Arc<DbHandle>, options: &ReadOptions) -> DbIterator {
         let inner = &handle.inner;
-        let (read_state, visible) = inner.read_state.load();
+        let (read_state, visible) = inner.read_state.load_one_moment();
         match inner.read_sequence(options, visible) {
             Ok(sequence) => DbInner::new_iter_at(handle, &read_state, sequence, options),
             Err(error) => DbInner::new_iter_at(handle, &read_state, 0, options).with_permanent_error(error),

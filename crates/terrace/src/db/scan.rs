@@ -42,7 +42,7 @@ impl DbInner {
     /// Creates an iterator over the current state or over a snapshot. An error in `options` is the
     /// only item of the iterator.
     pub(super) fn new_scan(handle: &Arc<DbHandle>, options: ReadOptions) -> Iter {
-        let (read_state, visible) = handle.inner.read_state.load();
+        let (read_state, visible) = handle.inner.read_state.load_one_moment();
         let sequence = match handle.inner.read_sequence(&options, visible) {
             Ok(sequence) => sequence,
             Err(error) => return Iter::from(error),

@@ -9,8 +9,6 @@
 //! Entries keep their sequence numbers, so the order of versions does not change. A block or a part
 //! of a log that the disk cannot read is skipped like a damaged one.
 
-use std::path::Path;
-
 use terrace_env::{AccessMode, RandomAccessFile};
 use terrace_format::batch::BatchOp;
 use terrace_format::filename::FileName;
@@ -24,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::internal_iterator::InternalIterator;
 use crate::memtable::Memtable;
 use crate::sync::Arc;
-use crate::table::{block_codec, read_footer};
+use crate::table::index_needs_marker;
 use crate::verify::{
     CorruptionKind, LogScanEvent, LogSequenceCheck, Problem, TableScan, TableScanEvent, read_twice, scan_log,
 };
@@ -100,15 +98,6 @@ fn inspect_prefix(
         Ok(())
     })?;
     Ok(inspection)
-}
-
-/// Returns whether the index or the metaindex needs the marker. Damaged ones do not: their table is
-/// replaced.
-fn index_needs_marker(file: &dyn RandomAccessFile, path: &Path, size: u64) -> bool {
-    read_footer(file, path, size).is_ok_and(|footer| {
-        let codecs = [footer.index, footer.metaindex].map(|handle| block_codec(file, path, handle));
-        codecs.into_iter().any(|codec| codec.is_ok_and(|codec| codec.needs_marker))
-    })
 }
 
 /// Tables written by a salvage.

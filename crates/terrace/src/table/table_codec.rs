@@ -119,6 +119,15 @@ fn verified_block_codec(
     codec.ok_or_else(|| Error::out_of_memory(path, len))?
 }
 
+/// Returns whether the index or the metaindex needs the marker. Damaged ones do not: their table is
+/// replaced or refused.
+pub(crate) fn index_needs_marker(file: &dyn RandomAccessFile, path: &Path, size: u64) -> bool {
+    read_footer(file, path, size).is_ok_and(|footer| {
+        let codecs = [footer.index, footer.metaindex].map(|handle| block_codec(file, path, handle));
+        codecs.into_iter().any(|codec| codec.is_ok_and(|codec| codec.needs_marker))
+    })
+}
+
 /// Returns the codec of a stored block. Its checksum is not verified.
 pub(crate) fn block_codec(
     file: &dyn RandomAccessFile,

@@ -42,7 +42,16 @@ impl TableWriter {
         number: u64,
         options: &TableOptions,
     ) -> Result<TableWriter> {
-        let path = directory.join(FileName::Table(number).to_string());
+        TableWriter::create_at(env, directory.join(FileName::Table(number).to_string()), number, options)
+    }
+
+    /// Creates the file `path` of table `number`.
+    pub(crate) fn create_at(
+        env: &Env,
+        path: PathBuf,
+        number: u64,
+        options: &TableOptions,
+    ) -> Result<TableWriter> {
         let builder = TableBuilder::new(options.clone(), FileWriter(env.fs.create(&path)?));
         Ok(TableWriter {
             env: env.clone(),
@@ -58,12 +67,12 @@ impl TableWriter {
     /// Adds an entry. Returns an error if its key is not greater than the last one, because reads
     /// would miss entries of an unsorted table.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.try_add_ascending(key, value)? { Ok(()) } else { Err(self.out_of_order(key)) }
+        if self.add_if_greater(key, value)? { Ok(()) } else { Err(self.out_of_order(key)) }
     }
 
     /// Adds an entry like [`TableWriter::add`], unless its key equals the last one.
     pub(crate) fn add_unless_duplicate(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.try_add_ascending(key, value)? || self.builder.last_key() == Some(key) {
+        if self.add_if_greater(key, value)? || self.builder.last_key() == Some(key) {
             Ok(())
         } else {
             Err(self.out_of_order(key))
@@ -71,7 +80,7 @@ impl TableWriter {
     }
 
     /// Adds an entry, or returns false if its key is not greater than the last one.
-    fn try_add_ascending(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
+    pub(crate) fn add_if_greater(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         if self.smallest.is_none() {
             self.smallest = Some(key.to_vec());
         }
@@ -89,6 +98,16 @@ impl TableWriter {
         let last = self.builder.last_key().unwrap_or_default().escape_ascii();
         let key = key.escape_ascii();
         Error::corruption(&self.path, None, format!("key '{key}' after '{last}', expected ascending keys"))
+    }
+
+    /// Returns the last added internal key.
+    pub(crate) fn last_key(&self) -> Option<&[u8]> {
+        self.builder.last_key()
+    }
+
+    /// Adds an uncompressed block under `name` in the metaindex. LevelDB ignores such blocks.
+    pub(crate) fn add_meta_block(&mut self, name: &str, contents: Vec<u8>) {
+        self.builder.add_meta_block(name, contents);
     }
 
     /// Returns the approximate size of the file in bytes.

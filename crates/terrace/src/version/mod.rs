@@ -280,8 +280,19 @@ impl Version {
         table_cache: &Arc<TableCache>,
         read_options: BlockReadOptions,
     ) -> impl Iterator<Item = ChildIter> {
-        let newer = self.levels.iter().flatten().filter(move |file| file.largest_sequence > since);
-        newer.filter(move |file| self.file_overlaps(file, range)).map(move |file| {
+        self.child_iters_in_range(range, move |file| file.largest_sequence > since, table_cache, read_options)
+    }
+
+    /// Returns an iterator over each file that may hold a key in `range` and fits `filter`.
+    pub(crate) fn child_iters_in_range(
+        &self,
+        range: KeyRange<'_>,
+        filter: impl Fn(&FileMeta) -> bool,
+        table_cache: &Arc<TableCache>,
+        read_options: BlockReadOptions,
+    ) -> impl Iterator<Item = ChildIter> {
+        let files = self.levels.iter().flatten().filter(move |file| filter(file));
+        files.filter(move |file| self.file_overlaps(file, range)).map(move |file| {
             let files = RunFiles::Selected(self.comparator.clone(), vec![Arc::clone(file)]);
             FileRun::iter(files, table_cache, read_options)
         })

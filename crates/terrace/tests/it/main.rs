@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   bad_input              errors for bad directories, files, disks and arguments; no data is lost
+//!   bulk_load              loads of unsorted entries agree with an ordered map
 //!   codecs                 builds without a codec report it and lose nothing
 //!   conditional_writes     a conditional write notices every other write
 //!   debug_texts            `Debug` texts are short
 //!   delete_range           removal of a key range, whole tables at once
 //!   events                 events and statistics agree with the info log and with each other
 //!   hostile_directories    links, special files and holes; nothing outside of a directory changes
+//!   ingest                 tables are added all at once, and never beside older versions of a key
 //!   leftover_files         failures leave no unneeded files and no waiting threads
 //!   leveldb_bugs           bugs of LevelDB 1.23 that Terrace does not have
 //!   leveldb_interop        LevelDB and Terrace exclude each other and give the same errors
@@ -34,6 +36,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod bad_input;
+mod bulk_load;
 mod codecs;
 mod conditional_writes;
 mod debug_texts;
@@ -43,6 +46,7 @@ mod events;
 mod files;
 mod hidden_versions;
 mod hostile_directories;
+mod ingest;
 mod leftover_files;
 mod leveldb_bugs;
 mod leveldb_interop;

@@ -130,6 +130,13 @@ impl OptionVariant {
             Op::Flush => database.flush()?,
             Op::CompactRange { begin, end } => database.compact_range(begin.as_deref(), end.as_deref())?,
             Op::DeleteRange { begin, end } => database.delete_range(begin.as_deref(), end.as_deref())?,
+            Op::Ingest { entries } => {
+                // Tombstones and snapshots of this run may refuse the table.
+                if !database.ingest(entries)? {
+                    database.bulk_load(entries)?;
+                }
+            }
+            Op::BulkLoad { entries } => database.bulk_load(entries)?,
             Op::Reopen => database.reopen(&self.settings)?,
             Op::ReopenWith { seed } => {
                 let mut rng = Rng::new(seed ^ self.seed);

@@ -79,15 +79,31 @@ impl LevelTargets {
             && self.target_size(1) / LEVEL_SIZE_MULTIPLIER >= self.sizes[0].max(1)
     }
 
+    /// Returns the level for tables of `bytes` bytes that overlap nothing: the bottom level, or a
+    /// deeper one that LevelDB would not compact, if the tables outweigh the database. In a large
+    /// database, a deeper level would start the compaction of all others.
+    pub(super) fn level_for_ingest(&self, bytes: u64) -> usize {
+        if bytes <= self.total {
+            return self.bottom_level;
+        }
+        let fitting =
+            (MAX_MEM_COMPACT_LEVEL..NUM_LEVELS).find(|&level| leveldb_max_bytes(level) >= bytes as f64);
+        fitting.unwrap_or(NUM_LEVELS - 1).max(self.bottom_level)
+    }
+
     /// Returns the size of `level`, in bytes, above which it needs a compaction. The bottom level
     /// has no maximum.
     pub(crate) fn max_bytes(&self, level: usize) -> f64 {
         if level >= self.bottom_level {
             return f64::INFINITY;
         }
-        let leveldb_max = LEVELDB_LEVEL_1_MAX_BYTES * 10f64.powi(level.max(1) as i32 - 1);
-        leveldb_max.max(self.target_size(level) as f64)
+        leveldb_max_bytes(level).max(self.target_size(level) as f64)
     }
+}
+
+/// Returns the size of `level`, in bytes, above which LevelDB compacts it.
+fn leveldb_max_bytes(level: usize) -> f64 {
+    LEVELDB_LEVEL_1_MAX_BYTES * 10f64.powi(level.max(1) as i32 - 1)
 }
 
 /// Estimates the number of bytes that compactions must read until no level needs a compaction.

@@ -195,6 +195,23 @@ pub(crate) fn pick_level_for_memtable_output(
     level
 }
 
+/// Returns the level for a table of an ingest of `total_bytes` bytes, whose `range` contains no key
+/// of the database. `reserved` is the output level of a running compaction that may write to the
+/// range.
+///
+/// No order of the levels is wrong for such a table. Level 0 is the last choice, because each of
+/// its files slows down reads and writes.
+pub(crate) fn pick_level_for_ingest(
+    version: &Version,
+    range: KeyRange<'_>,
+    total_bytes: u64,
+    reserved: Option<usize>,
+) -> usize {
+    let deepest = LevelTargets::new(version).level_for_ingest(total_bytes);
+    let mut levels = (1..=deepest).rev().chain(deepest + 1..NUM_LEVELS);
+    levels.find(|&level| Some(level) != reserved && !version.overlaps_level(level, range)).unwrap_or(0)
+}
+
 /// Returns the user key range of `files`, both ends included.
 fn input_key_range<'a>(version: &Version, files: &'a [Arc<FileMeta>]) -> KeyRange<'a> {
     let range = version.key_range(files);
@@ -432,6 +449,25 @@ pub(super) mod tests {
         let set = set("6 1 1 a@1 c@1");
         let hint = (6, Arc::clone(&set.version.levels[6][0]));
         assert_eq!(text(pick(&set, Some(&hint), &LIMITS)), "nothing");
+    }
+
+    #[test]
+    fn ingested_table_goes_to_deepest_free_level() {
+        let range = KeyRange { begin: Some(b"c"), end: Some(b"e") };
+        let level = |files: &str, megabytes: u64, reserved| {
+            pick_level_for_ingest(&set(files).version, range, megabytes * MB, reserved)
+        };
+        assert_eq!(level("", 1, None), 2);
+        assert_eq!(level("", 5_000, None), 4, "LevelDB compacts level 3 above 1 GB");
+        assert_eq!(level("", 1 << 40, None), 6);
+        assert_eq!(level("3 1 50 x@1 y@1", 20, None), 3);
+        assert_eq!(level("2 1 50 x@1 y@1", 5_000, None), 4, "the tables outweigh the database");
+        assert_eq!(level("2 1 5000 x@1 y@1", 4_000, None), 2, "a deeper level would move level 2");
+        assert_eq!(level("0 1 1 a@1 x@1\n 2 2 9 a@0 x@0", 1, None), 1);
+        assert_eq!(level("2 2 9 y@0 z@0", 1, Some(2)), 1, "a compaction writes to level 2");
+        assert_eq!(level("1 1 1 a@1 x@1\n 2 2 9 a@0 x@0", 1, None), 3);
+        let all = (1..7).map(|level| format!("{level} {level} 1 a@1 x@1\n")).collect::<String>();
+        assert_eq!(level(&all, 1, None), 0);
     }
 
     #[test]

@@ -54,7 +54,9 @@ impl DbInner {
         };
         let inputs: Vec<_> = compaction.iter().flat_map(Compaction::input_files).cloned().collect();
         let key_range = state.version_set.version.key_range(&inputs);
+        let output_level = compaction.as_ref().map_or(0, Compaction::output_level);
         state.compaction_key_range = key_range.map(|(smallest, largest)| CompactionKeyRange {
+            output_level,
             smallest: smallest.to_vec(),
             largest: largest.to_vec(),
         });

@@ -300,17 +300,23 @@ impl DbInner {
     /// Returns the level of a flushed table. The caller holds `manifest`, so that no compaction
     /// starts before the install.
     fn pick_flush_level(&self, version_set: &VersionSet, smallest: &[u8], largest: &[u8]) -> usize {
-        let comparator = self.comparator.user_comparator();
-        let state = self.state.lock();
-        let overlaps_compaction = state.compaction_key_range.as_ref().is_some_and(|range| {
-            comparator.compare(smallest, &range.largest).is_le()
-                && comparator.compare(largest, &range.smallest).is_ge()
-        });
-        if overlaps_compaction {
+        if self.output_level_of_compaction(smallest, largest).is_some() {
             return 0;
         }
         let version = &version_set.version;
         leveled::pick_level_for_memtable_output(version, smallest, largest, &self.compaction_limits)
+    }
+
+    /// Returns the output level of the running compaction if it may write keys from `smallest` to
+    /// `largest`.
+    pub(in crate::db) fn output_level_of_compaction(&self, smallest: &[u8], largest: &[u8]) -> Option<usize> {
+        let comparator = self.comparator.user_comparator();
+        let state = self.state.lock();
+        let range = state.compaction_key_range.as_ref().filter(|range| {
+            comparator.compare(smallest, &range.largest).is_le()
+                && comparator.compare(largest, &range.smallest).is_ge()
+        });
+        range.map(|range| range.output_level)
     }
 
     /// Writes the memtables to tables. Returns when these are installed.

@@ -51,6 +51,22 @@ impl<V> ReadStateCell<V> {
         (view, sequence)
     }
 
+    /// Returns the read state and the sequence number of one moment, for a read of several keys.
+    ///
+    /// The read state of [`ReadStateCell::load`] may be older than its sequence number. The read
+    /// could then see a write and lack an ingested table that became visible before the write.
+    /// Deleted ranges that drop tables have the same effect. A read of one key cannot show this
+    /// order. If the read state is the current one after the load of the sequence number, it was
+    /// the current one at the load.
+    pub(crate) fn load_one_moment(&self) -> (impl Deref<Target = Arc<V>>, SequenceNumber) {
+        loop {
+            let (view, sequence) = self.load();
+            if Arc::ptr_eq(&view, &self.current()) {
+                return (view, sequence);
+            }
+        }
+    }
+
     /// Returns the sequence number of the last visible write, for a snapshot.
     pub(crate) fn visible_seqno(&self) -> &AtomicU64 {
         self.publisher.visible_seqno()

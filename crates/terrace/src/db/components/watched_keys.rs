@@ -1,7 +1,7 @@
-//! Keys that a conditional write watches while it checks them without a lock.
+//! Keys that a conditional write or an ingest watches while it checks them without a lock.
 //!
 //! ```text
-//!   conditional write:  add the watch under `commit`   check   remove it under `commit`
+//!   watching thread:    add the watch under `commit`   check   remove it under `commit`
 //!   other writers:                  ... each notes its keys, under `commit` ...
 //! ```
 
@@ -15,12 +15,14 @@ use crate::sync::Arc;
 /// Begin and end of a range.
 type WatchedRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Keys and ranges of one conditional write.
+/// Keys and ranges of one conditional write or ingest.
 pub(crate) struct WatchedKeys {
     comparator: Arc<dyn Comparator>,
     /// In the order of the comparator.
     keys: Vec<Vec<u8>>,
     ranges: Vec<WatchedRange>,
+    /// Disjoint ranges in the order of the comparator, both ends included.
+    disjoint_ranges: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl WatchedKeys {
@@ -30,7 +32,16 @@ impl WatchedKeys {
         ranges: Vec<WatchedRange>,
     ) -> WatchedKeys {
         keys.sort_unstable_by(|a, b| comparator.compare(a, b));
-        WatchedKeys { comparator: Arc::clone(comparator), keys, ranges }
+        WatchedKeys { comparator: Arc::clone(comparator), keys, ranges, disjoint_ranges: Vec::new() }
+    }
+
+    /// Returns the keys of many disjoint `ranges`, which are in the order of the comparator. Both
+    /// ends of a range are included.
+    pub(crate) fn of_disjoint_ranges(
+        comparator: &Arc<dyn Comparator>,
+        ranges: Vec<(Vec<u8>, Vec<u8>)>,
+    ) -> WatchedKeys {
+        WatchedKeys { disjoint_ranges: ranges, ..WatchedKeys::new(comparator, Vec::new(), Vec::new()) }
     }
 
     fn contains(&self, key: &[u8]) -> bool {
@@ -39,10 +50,17 @@ impl WatchedKeys {
                 is_after_begin(&*self.comparator, key, begin.as_ref().map(Vec::as_slice))
                     && is_before_end(&*self.comparator, key, end.as_ref().map(Vec::as_slice))
             })
+            || self.is_in_disjoint_range(key)
+    }
+
+    fn is_in_disjoint_range(&self, key: &[u8]) -> bool {
+        let index =
+            self.disjoint_ranges.partition_point(|(_, end)| self.comparator.compare(end, key).is_lt());
+        self.disjoint_ranges.get(index).is_some_and(|(begin, _)| self.comparator.compare(begin, key).is_le())
     }
 }
 
-/// Watches of the running conditional writes.
+/// Watches of the running conditional writes and ingests.
 #[derive(Default)]
 pub(crate) struct WatchList {
     watches: Vec<Watch>,
@@ -57,7 +75,7 @@ struct Watch {
 }
 
 impl WatchList {
-    /// Returns true if no conditional write watches a key, so that a writer need not note its keys.
+    /// Returns true if no thread watches a key, so that a writer need not note its keys.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.watches.is_empty()
@@ -111,5 +129,14 @@ mod tests {
         assert_eq!(list.remove(other), None);
         assert_eq!(list.remove(other), None);
         assert!(list.is_empty());
+    }
+
+    #[test]
+    fn disjoint_ranges_include_both_ends() {
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        let ranges = [("c", "e"), ("g", "g"), ("k", "m")].map(|(begin, end)| (bytes(begin), bytes(end)));
+        let keys = WatchedKeys::of_disjoint_ranges(&bytewise(), ranges.to_vec());
+        let found: String = ('a'..='o').filter(|c| keys.contains(c.to_string().as_bytes())).collect();
+        assert_eq!(found, "cdegklm");
     }
 }

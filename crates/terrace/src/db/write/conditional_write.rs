@@ -136,12 +136,24 @@ fn bound_key(bound: Bound<&[u8]>) -> Option<&[u8]> {
 }
 
 /// Removes a watch, also if the check fails or panics.
-struct WatchGuard<'a> {
+pub(in crate::db) struct WatchGuard<'a> {
     db: &'a DbInner,
     /// Identifier of the watch. None after its removal.
     id: Option<u64>,
     /// Last sequence number before the watch.
     last_sequence: SequenceNumber,
+}
+
+impl WatchGuard<'_> {
+    /// Returns the last sequence number before the watch.
+    pub(in crate::db) fn last_sequence(&self) -> SequenceNumber {
+        self.last_sequence
+    }
+
+    /// Ends the watch. Returns the key that another writer wrote meanwhile, if one did.
+    pub(in crate::db) fn end(&mut self, writer: &mut WalWriter) -> Option<Vec<u8>> {
+        self.id.take().and_then(|id| writer.watches.remove(id))
+    }
 }
 
 impl Drop for WatchGuard<'_> {
@@ -228,15 +240,14 @@ impl DbInner {
         let mut commit = self.commit.lock();
         self.make_room_for_write(&mut commit)?;
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
-        let written_key = guard.id.take().and_then(|id| writer.watches.remove(id));
-        match written_key {
+        match guard.end(writer) {
             Some(key) if !mutant!(WatchIgnored) => Err(Error::Conflict { key }),
             _ => Ok(commit),
         }
     }
 
     /// Starts to watch `keys`.
-    fn watch(&self, keys: WatchedKeys) -> Result<WatchGuard<'_>> {
+    pub(in crate::db) fn watch(&self, keys: WatchedKeys) -> Result<WatchGuard<'_>> {
         let mut commit = self.commit.lock();
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
         let id = writer.watches.add(keys);
