@@ -29,6 +29,7 @@
 //! prefix of the writes in their order, without gaps.
 
 mod cache;
+mod checkpoint;
 mod compaction;
 mod db;
 mod error;
@@ -52,6 +53,7 @@ mod verify;
 mod version;
 
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
+pub use checkpoint::{BackupInfo, BackupReport, Backups};
 pub use db::{
     Db, DestroyOptions, DestroyReport, LevelInfo, LogEndReason, PinnedValue, RecoveredLog, RecoveryReport,
     TableInfo, Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy, destroy_with,
