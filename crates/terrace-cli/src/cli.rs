@@ -55,6 +55,9 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::repair::Repair>("repair", "terrace repair cities --dry-run"),
     command_entry::<command::compact::Compact>("compact", "terrace compact cities --from CH/ --to CI/"),
     command_entry::<command::convert::Convert>("convert", "terrace convert cities --compression zstd --yes"),
+    command_entry::<command::checkpoint::Checkpoint>("checkpoint", "terrace checkpoint cities cities-monday"),
+    command_entry::<command::backup::Backup>("backup", "terrace backup create backups cities"),
+    command_entry::<command::restore::Restore>("restore", "terrace restore backups cities-restored"),
     command_entry::<command::destroy::Destroy>("destroy", "terrace destroy cities --yes"),
     command_entry::<command::bench::Bench>(
         "bench",

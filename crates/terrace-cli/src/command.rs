@@ -1,6 +1,8 @@
 //! The commands, one file each. [`crate::cli::COMMANDS`] lists them.
 
+pub(crate) mod backup;
 pub(crate) mod bench;
+pub(crate) mod checkpoint;
 pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod convert;
@@ -13,6 +15,7 @@ pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod put;
 pub(crate) mod repair;
+pub(crate) mod restore;
 pub(crate) mod scan;
 pub(crate) mod stat;
 pub(crate) mod tour;

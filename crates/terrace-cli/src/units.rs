@@ -21,6 +21,24 @@ pub(crate) fn plural(n: u64, noun: &str) -> String {
     format!("{} {noun}{s}", count(n))
 }
 
+/// Formats microseconds since 1970-01-01 UTC as `2026-01-31 23:59:59Z`.
+pub(crate) fn utc(us: u64) -> String {
+    let seconds = us / 1_000_000;
+    let hour = seconds / 3600 % 24;
+    let minute = seconds / 60 % 60;
+    let second = seconds % 60;
+    // Howard Hinnant's algorithm: years begin in March, so that leap days are last.
+    let shifted = seconds / 86_400 + 719_468;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = shifted / 146_097 * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// Formats a number of entries: `1 entry`, `2 entries`.
 pub(crate) fn entries(n: u64) -> String {
     if n == 1 { "1 entry".into() } else { format!("{} entries", count(n)) }
@@ -80,6 +98,18 @@ pub(crate) fn rate(n: u64, time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn utc_times() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00Z"),
+            (951_782_399, "2000-02-28 23:59:59Z"),
+            (951_782_400, "2000-02-29 00:00:00Z"),
+            (1_767_225_599, "2025-12-31 23:59:59Z"),
+        ] {
+            assert_eq!(utc(seconds * 1_000_000), text);
+        }
+    }
 
     #[test]
     fn counts() {

@@ -1,6 +1,6 @@
 //! Env: the four interfaces to the operating system.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::clock::{Clock, SystemClock};
 use crate::fs::FileSystem;
@@ -25,10 +25,12 @@ pub struct Env {
 
 impl Env {
     /// Returns the operating system's files, clock and threads. All databases of a process share
-    /// one thread pool.
+    /// one thread pool, and one handle to the file system.
     #[cfg(unix)]
     pub fn system() -> Env {
-        Env::with_file_system(Arc::new(PosixFs::new()))
+        static FILE_SYSTEM: OnceLock<Arc<PosixFs>> = OnceLock::new();
+        let fs = terrace_sync::get_or_init_for_fork(&FILE_SYSTEM, || Arc::new(PosixFs::new()));
+        Env::with_file_system(Arc::clone(fs) as _)
     }
 
     /// Returns an empty file system in memory, with the system's clock and threads. For tests and

@@ -128,8 +128,19 @@ pub trait FileSystem: Debug + Send + Sync {
     /// only after [`FileSystem::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
-    /// Makes the names in `dir` durable: every creation, removal and rename that returned before
-    /// this call.
+    /// Gives the file `from` the additional name `to`, a hard link, which must not exist. The new
+    /// name is durable only after [`FileSystem::sync_dir`] on its directory.
+    ///
+    /// Returns an error of kind [`std::io::ErrorKind::Unsupported`] if the file system cannot link
+    /// these files, for example because they are on different file systems. The caller then copies
+    /// the file. So does the default implementation.
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let _ = to;
+        Err(FileError::new("link", from, io::ErrorKind::Unsupported.into()))
+    }
+
+    /// Makes the names in `dir` durable: every creation, removal, link and rename that returned
+    /// before this call.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
     /// Returns a line for the info log if the system has refused a directory sync, which

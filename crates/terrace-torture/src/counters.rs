@@ -59,6 +59,10 @@ counters! {
     TransactionConflicts "transaction_conflicts" 0,
     /// Write skews of transactions with snapshot isolation, which the check must be able to see.
     WriteSkews "write_skews" 1,
+    /// Checkpoints whose states were checked.
+    Checkpoints "checkpoints" 1_000,
+    /// Restored backups whose states were checked.
+    Restores "restores" 1_000,
     /// Inputs that fuzz targets checked.
     FuzzExecutions "fuzz_execs" 50_000_000,
     /// Sampled fuzz inputs of formats with checksums.

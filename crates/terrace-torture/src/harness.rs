@@ -5,6 +5,7 @@ use crate::counters::Counters;
 #[cfg(target_os = "linux")]
 pub(crate) mod alternate;
 mod anomalies;
+mod backups;
 mod bit_rot;
 mod clocks;
 mod coverage_guided;
@@ -62,6 +63,7 @@ pub static HARNESSES: &[Harness] = &[
     schedules::SCHEDULES,
     histories::HISTORIES,
     anomalies::ANOMALIES,
+    backups::BACKUPS,
     loom_models::LOOM_MODELS,
     process_kill::PROCESS_KILL,
     process_kill::FAILED_SYNCS,

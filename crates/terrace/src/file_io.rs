@@ -38,6 +38,11 @@ impl io::Write for FileWriter {
     }
 }
 
+/// Returns the directory that contains `path`.
+pub(crate) fn parent_directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Copies `bytes`, which a caller of the database at `path` gets. Memory that the system refuses is
 /// an error.
 pub(crate) fn try_copy(bytes: &[u8], path: &Path) -> crate::error::Result<Vec<u8>> {

@@ -30,6 +30,7 @@
 
 mod bulk_load;
 mod cache;
+mod checkpoint;
 mod compaction;
 mod db;
 mod error;
@@ -56,6 +57,7 @@ mod version;
 
 pub use bulk_load::{LoadOptions, LoadProgress, LoadReport, bulk_load, bulk_load_with_progress};
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
+pub use checkpoint::{BackupInfo, BackupReport, Backups};
 pub use db::{
     CompactionStatus, Db, DestroyOptions, DestroyReport, LevelInfo, LevelStats, LogEndReason, MemoryPart,
     MemoryUse, PinnedValue, RecoveredLog, RecoveryReport, Stats, TableInfo, Unchanged, UnchangedKey,

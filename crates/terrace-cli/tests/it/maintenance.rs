@@ -73,6 +73,85 @@ fn compact_a_range() {
 }
 
 #[test]
+fn checkpoint_is_a_database() {
+    let trial = CliTest::with_entries(FEW);
+    let before = trial.list("db");
+    trial.run("checkpoint db copy").assert_output(0, "");
+    assert_eq!(trial.list("db"), before, "the original changed");
+    trial.run("delete db b").assert_output(0, "");
+    trial.run("verify copy").assert_contains(0, &["no problem"]);
+    trial.run("scan copy").assert_output(0, FEW);
+    trial
+        .run("checkpoint db copy")
+        .assert_error(3, "invalid argument: copy: exists, expected the name of a new directory");
+    trial.run("checkpoint db db/inside").assert_contains(3, &["db/inside: is inside of the database "]);
+    trial
+        .run("checkpoint db missing/copy")
+        .assert_contains(3, &["io: mkdir missing/copy.partial: No such file"]);
+    trial.run("checkpoint missing copy").assert_contains(3, &["missing: no such directory"]);
+}
+
+#[test]
+fn backups_from_create_to_prune() {
+    let trial = CliTest::with_entries(FEW);
+    trial.run("backup list backups").assert_contains(3, &["backups: does not exist"]);
+    trial.run("backup create backups db").assert_contains(0, &["backup 1: ", " new of "]);
+    trial.run("compact db").assert_contains(0, &[]);
+    trial.run("backup create backups db").assert_contains(0, &["backup 2: "]);
+    trial.run("put db d 4").assert_output(0, "");
+    trial.run("backup create backups db").assert_contains(0, &["backup 3: "]);
+    trial.run("backup list backups").assert_contains(0, &["     1  20", "     3  20", "/db\n"]);
+    let last = trial.run("backup list backups --json").out.lines().last().unwrap().to_owned();
+    let last: serde_json::Value = serde_json::from_str(&last).unwrap();
+    assert_eq!((&last["id"], &last["sequence"]), (&3.into(), &4.into()));
+    trial.run("restore backups old --id 1").assert_output(0, "");
+    trial.run("scan old").assert_output(0, FEW);
+    trial.run("restore backups new").assert_output(0, "");
+    trial.run("get new d").assert_output(0, "4\n");
+    trial.run("restore backups new").assert_contains(3, &["new: exists"]);
+    trial.run("restore backups other --id 9").assert_contains(3, &["not found: backups: no backup 9"]);
+    trial.run("backup prune backups --keep 1").assert_output(0, "2 backups removed\n");
+    trial.run("backup verify backups").assert_contains(0, &["backup 3: ", "no problem"]);
+
+    let table = trial.list("backups/000003").into_iter().find(|name| name.ends_with(".ldb")).unwrap();
+    let mut bytes = trial.read(&format!("backups/000003/{table}"));
+    bytes[2] ^= 1;
+    trial.file(&format!("backups/000003/{table}"), bytes);
+    trial
+        .run("backup verify backups --id 3")
+        .assert_contains(3, &[&table, "content hash ", "1 backup damaged"]);
+    trial.run("restore backups other").assert_contains(3, &["corruption: ", &table, "content hash "]);
+    assert!(!trial.path("other").exists() && !trial.path("other.partial").exists());
+}
+
+/// Runs the commands of the guide.
+#[test]
+fn commands_of_the_backup_guide() {
+    let trial = CliTest::new();
+    trial.run_with_input("load cities - --create --format tsv", FEW.as_bytes()).assert_output(0, "");
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/backup.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let (_, block) = guide.split_once("```sh\n").unwrap();
+    let (commands, _) = block.split_once("```").unwrap();
+    for line in commands.lines() {
+        trial.run(line.strip_prefix("terrace ").unwrap()).assert_contains(0, &[]);
+    }
+    trial.run("scan cities-copy").assert_output(0, FEW);
+    trial.run("scan cities-restored").assert_output(0, FEW);
+}
+
+#[test]
+fn backup_checks_its_arguments() {
+    let trial = CliTest::with_entries(FEW);
+    trial.run("backup create backups").assert_contains(2, &["takes a DB"]);
+    trial.run("backup list backups db").assert_contains(2, &["takes a DB"]);
+    trial.run("backup prune backups").assert_contains(2, &["--keep"]);
+    trial.run("backup rotate backups").assert_contains(2, &["rotate"]);
+    trial.run("backup create db db").assert_contains(3, &["db: is a database, expected backups"]);
+    trial.run("backup create db/backups db").assert_contains(3, &["is inside of the database"]);
+}
+
+#[test]
 fn destroy_leaves_other_files() {
     let trial = CliTest::with_entries(FEW);
     trial.file("db/mine.txt", "");

@@ -261,6 +261,19 @@ impl FileSystem for FaultFs {
         Ok(())
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let fault = self.state.lock().fault_for_call(FileOp::Link, &[to, from]);
+        if let Some(fault) = fault {
+            return Err(self.injector(to).injected_error(fault, "link"));
+        }
+        self.inner.link(from, to)?;
+        let mut state = self.state.lock();
+        if state.ignored_syncs.contains(from) {
+            state.ignored_syncs.insert(to.to_path_buf());
+        }
+        Ok(())
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.check_call(FileOp::SyncDir, "fsync", dir)?;
         self.inner.sync_dir(dir)

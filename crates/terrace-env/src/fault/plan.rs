@@ -46,6 +46,8 @@ pub enum FileOp {
     Remove,
     /// Matches the old or the new name.
     Rename,
+    /// Matches the old or the new name.
+    Link,
     SyncDir,
     Lock,
     /// Matches every operation, in a rule.
@@ -71,6 +73,7 @@ static OP_NAMES: &[(FileOp, &str)] = &[
     (FileOp::RemoveDir, "remove-dir"),
     (FileOp::Remove, "remove"),
     (FileOp::Rename, "rename"),
+    (FileOp::Link, "link"),
     (FileOp::SyncDir, "sync-dir"),
     (FileOp::Lock, "lock"),
     (FileOp::Any, "any"),
@@ -103,6 +106,8 @@ pub enum Errno {
     Eintr,
     Eacces,
     Erofs,
+    /// The file system does not have the operation.
+    Enosys,
 }
 
 static FAULT_NAMES: &[(Fault, &str)] = &[
@@ -113,6 +118,7 @@ static FAULT_NAMES: &[(Fault, &str)] = &[
     (Fault::Error(Errno::Eintr), "EINTR"),
     (Fault::Error(Errno::Eacces), "EACCES"),
     (Fault::Error(Errno::Erofs), "EROFS"),
+    (Fault::Error(Errno::Enosys), "ENOSYS"),
     (Fault::ShortRead, "short-read"),
     (Fault::ShortWrite, "short-write"),
     (Fault::SyncLosesData, "sync-loses-data"),
@@ -131,6 +137,7 @@ impl Errno {
             Errno::Eintr => libc::EINTR,
             Errno::Eacces => libc::EACCES,
             Errno::Erofs => libc::EROFS,
+            Errno::Enosys => libc::ENOSYS,
         };
         #[cfg(unix)]
         return io::Error::from_raw_os_error(number);

@@ -14,7 +14,8 @@
 //! file does not save its name, and a rename does not save the bytes of the file.
 //! [`MemFs::crash_clone`] decides which pending changes survive.
 //!
-//! Relative paths start at the root. There are no links and no permissions.
+//! Relative paths start at the root. There are hard links, but no symbolic links and no
+//! permissions.
 
 mod crash;
 mod directories;
@@ -226,6 +227,7 @@ impl FileSystem for MemFs {
     fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         let mut state = self.state.lock();
         let inode = state.resolve_or_create_file(path).map_err(file_error("open", path))?;
+        state.check_single_link(inode).map_err(file_error("open", path))?;
         Ok(self.new_writable_file(&mut state, path, inode))
     }
 
@@ -238,6 +240,7 @@ impl FileSystem for MemFs {
     fn reopen_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         let mut state = self.state.lock();
         let inode = state.resolve_file(path).map_err(file_error("open", path))?;
+        state.check_single_link(inode).map_err(file_error("open", path))?;
         let old_len = state.file_content(inode).map_err(file_error("open", path))?.live.len();
         self.new_log_file(&mut state, path, inode, capacity.max(old_len as u64), mapped)
     }
@@ -286,6 +289,10 @@ impl FileSystem for MemFs {
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         rename(&mut self.state.lock(), from, to).map_err(file_error("rename", from))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        link(&mut self.state.lock(), from, to).map_err(file_error("link", to))
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
@@ -371,6 +378,17 @@ fn rename(state: &mut MemFsState, from: &Path, to: &Path) -> io::Result<()> {
     }
     let call = state.begin_mutation()?;
     state.directories.apply_change(call, DirChange::Rename { from, to, inode });
+    Ok(())
+}
+
+fn link(state: &mut MemFsState, from: &Path, to: &Path) -> io::Result<()> {
+    let inode = state.resolve_file(from)?;
+    let entry = state.resolve_entry(to)?.ok_or(io::ErrorKind::AlreadyExists)?;
+    if state.directories.live.contains_key(&entry) {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let call = state.begin_mutation()?;
+    state.directories.apply_change(call, DirChange::Link { entry, inode });
     Ok(())
 }
 

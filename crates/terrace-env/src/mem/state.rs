@@ -156,6 +156,13 @@ impl MemFsState {
         inode
     }
 
+    /// Returns an error of kind [`io::ErrorKind::Unsupported`] if the file has several hard links:
+    /// a writer of one name would change the other ones, too.
+    pub(super) fn check_single_link(&self, inode: Inode) -> io::Result<()> {
+        let links = self.directories.live.values().filter(|&&named| named == inode).count();
+        if links > 1 { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
+    }
+
     /// Returns the file `path`, and creates it if it does not exist.
     pub(super) fn resolve_or_create_file(&mut self, path: &Path) -> io::Result<Inode> {
         match self.resolve_file(path) {

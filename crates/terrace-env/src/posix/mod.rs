@@ -191,6 +191,13 @@ impl FileSystem for PosixFs {
         fs::rename(from, to).map_err(|e| FileError::new("rename", from, e))
     }
 
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::hard_link(from, to).map_err(|e| match is_refused_link(&e) {
+            true => FileError::new("link", from, io::Error::new(io::ErrorKind::Unsupported, e)),
+            false => FileError::new("link", to, e),
+        })
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_DIRECTORY);
@@ -227,6 +234,14 @@ fn is_refused_directory_sync(e: &io::Error) -> bool {
     e.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno))
 }
 
+/// Returns true for the errors of files that cannot be linked, but perhaps copied: they are on two
+/// file systems, the file has too many links, the file system or a sandbox has none, or the system
+/// protects files of other users from links.
+fn is_refused_link(e: &io::Error) -> bool {
+    const REFUSALS: [i32; 5] = [libc::EXDEV, libc::EMLINK, libc::EPERM, libc::ENOSYS, libc::EOPNOTSUPP];
+    e.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno))
+}
+
 /// Returns a random number, or `None` if the system refuses.
 pub(crate) fn random_seed() -> Option<u64> {
     let mut seed = [0; 8];
@@ -248,5 +263,13 @@ mod tests {
         let is_refusal = |errno| is_refused_directory_sync(&io::Error::from_raw_os_error(errno));
         assert!([libc::EPERM, libc::EINVAL, libc::ENOSYS].into_iter().all(is_refusal));
         assert!(![libc::EIO, libc::ENOSPC, libc::EACCES].into_iter().any(is_refusal));
+    }
+
+    /// A full disk and an existing name are no reasons to copy the file.
+    #[test]
+    fn refused_links() {
+        let is_refusal = |errno| is_refused_link(&io::Error::from_raw_os_error(errno));
+        assert!([libc::EXDEV, libc::EMLINK, libc::EPERM].into_iter().all(is_refusal));
+        assert!(![libc::EIO, libc::ENOSPC, libc::EEXIST, libc::ENOENT].into_iter().any(is_refusal));
     }
 }

@@ -23,6 +23,7 @@ static CONTRACT_CASES: &[(&str, ContractCase)] = &[
     ("random reads within the file and past its end", random_reads),
     ("removed while open", removed_while_open),
     ("rename replaces the target", rename_replaces),
+    ("link: a second name of a file", links),
     ("names of a directory", directory_names),
     ("created and removed directories", directories),
     ("missing files", missing_files),
@@ -192,6 +193,22 @@ fn rename_replaces(fs: &dyn FileSystem, dir: &Path) {
     fs.create_dir(&dir.join("lost")).unwrap();
     fs.rename(&dir.join("CURRENT"), &dir.join("lost/CURRENT")).unwrap();
     assert_eq!((names(fs, dir), names(fs, &dir.join("lost"))), ("lost".into(), "CURRENT".into()));
+}
+
+fn links(fs: &dyn FileSystem, dir: &Path) {
+    let first = dir.join("first");
+    let second = dir.join("second");
+    write(fs, &first, b"shared");
+    fs.link(&first, &second).unwrap();
+    assert_eq!((names(fs, dir), read(fs, &second)), ("first second".into(), b"shared".to_vec()));
+    assert_eq!(kind(fs.link(&first, &second)), ErrorKind::AlreadyExists);
+    assert_eq!(kind(fs.link(&dir.join("missing"), &dir.join("third"))), ErrorKind::NotFound);
+    assert_eq!(kind(fs.open_append(&second).map(drop)), ErrorKind::Unsupported, "two names");
+    write(fs, &first, b"replaced");
+    assert_eq!(read(fs, &second), b"shared", "a new file has the first name");
+    fs.open_append(&second).unwrap().close().unwrap();
+    fs.remove(&first).unwrap();
+    assert_eq!(read(fs, &second), b"shared");
 }
 
 fn directory_names(fs: &dyn FileSystem, dir: &Path) {

@@ -28,7 +28,7 @@ fn show(fs: &MemFs) -> String {
 }
 
 /// Runs a script on an empty file system. `a+xy` appends xy to a and flushes, `a!` syncs a, `/!`
-/// syncs the directory, `a>b` renames, and `-a` removes.
+/// syncs the directory, `a>b` renames, `a=b` links, and `-a` removes.
 fn script(text: &str) -> MemFs {
     let fs = MemFs::new();
     for step in text.split(' ').filter(|step| !step.is_empty()) {
@@ -42,6 +42,8 @@ fn script(text: &str) -> MemFs {
             fs.open_append(Path::new(path)).unwrap().sync().unwrap();
         } else if let Some((from, to)) = step.split_once('>') {
             fs.rename(Path::new(from), Path::new(to)).unwrap();
+        } else if let Some((from, to)) = step.split_once('=') {
+            fs.link(Path::new(from), Path::new(to)).unwrap();
         } else if let Some(path) = step.strip_prefix('-') {
             fs.remove(Path::new(path)).unwrap();
         }
@@ -76,6 +78,9 @@ fn everything_unsynced_is_lost() {
     check("a+1 a! /! -a", "a=1");
     check("a+1 a! /! -a /!", "");
     check("a+1 /! a>b /! b+2 b!", "b=12");
+    check("a+1 a! /! a=b", "a=1"); // A link is a name like any other.
+    check("a+1 a! /! a=b /!", "a=1 b=1");
+    check("a+1 a! /! a=b /! -a /!", "b=1");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Access of higher layers, such as transactions, to an open database.
 
 use std::any::Any;
+use std::path::Path;
 
 use terrace_env::Clock;
 use terrace_format::batch::WriteBatch;
@@ -8,9 +9,10 @@ use terrace_format::comparator::Comparator;
 use terrace_format::key::SequenceNumber;
 
 use super::Db;
+use super::components::database_capture::DatabaseCapture;
 use super::inner::DbInner;
 use crate::error::Result;
-use crate::options::WriteOptions;
+use crate::options::{Options, WriteOptions};
 use crate::sync::Arc;
 
 impl DbInner {
@@ -36,6 +38,25 @@ impl Db {
     /// has one such state.
     pub(crate) fn extension<T: Any + Send + Sync>(&self, create: impl FnOnce() -> T) -> &T {
         self.handle().inner.extension(create)
+    }
+
+    /// Passes a capture of the current state to `work`. Its tables exist until `work` returns.
+    pub(crate) fn with_capture<T>(&self, work: impl FnOnce(DatabaseCapture) -> Result<T>) -> Result<T> {
+        let inner = self.writer()?;
+        let outcome = work(inner.capture()?);
+        // A compaction may have replaced tables that only the capture has kept.
+        inner.schedule_obsolete_file_removal();
+        outcome
+    }
+
+    /// Options of this run, with the codec of the database if it is open for writing.
+    pub(crate) fn options(&self) -> &Options {
+        &self.handle().inner.options
+    }
+
+    /// Directory of the database, independent of the current directory of the process.
+    pub(crate) fn absolute_path(&self) -> &Path {
+        &self.handle().inner.absolute_directory
     }
 
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {

@@ -14,8 +14,8 @@
 //!
 //! These functions nest the locks of [`DbInner`]:
 //!
-//! - `commit` -> `state`: `make_room_for_write`, `switch_memtable`, `flush`, `close`, and
-//!   `request_flush`, which only tries to take `commit`.
+//! - `commit` -> `state`: `make_room_for_write`, `switch_memtable`, `flush`, `close`, `capture`,
+//!   and `request_flush`, which only tries to take `commit`.
 //! - `commit` -> `manifest` -> `state`: `retract` and `close_wal`.
 //! - `commit` -> `counts_by_sequence` -> `manifest` -> `state`: `delete_range`, in the step that
 //!   drops tables. No thread can take a snapshot while the edit is installed.
@@ -53,6 +53,7 @@
 //!   locks. A commit holds them while it takes `commit`.
 //! - `adoption`: before all other locks. A forked child holds it while it opens the database again,
 //!   which takes the locks of the new database.
+//! - `Backups::lock`: before all other locks. A backup holds it while it captures the database.
 //! - A thread that forks holds `adoption`, `commit` and `state` of each open database, and then
 //!   `ChunkPool::free_chunks`, `TableCache::eviction`, `S3FifoCache::queues`, `FileLogger::file`
 //!   and locks of the env: see `terrace_sync::prepare_fork`.
@@ -253,6 +254,8 @@ pub(super) struct ImmutableMemtable {
     pub(super) flush_state: FlushState,
     /// Number of the log with the same writes.
     pub(super) log_number: u64,
+    /// Length of the records of this log, in bytes.
+    pub(super) log_len: u64,
     /// Number of the following log. After the flush, the database needs no older log.
     pub(super) next_log_number: u64,
     /// Sequence number of its last write.

@@ -9,6 +9,7 @@
 //! ```
 
 mod background;
+mod capture;
 mod close;
 pub(crate) mod components;
 mod db_stats;
@@ -28,6 +29,7 @@ mod recovery_report;
 mod scan;
 mod write;
 
+pub(crate) use components::database_capture::{CapturedLog, DatabaseCapture};
 pub use components::directory::{DestroyOptions, DestroyReport, comparator_name, destroy, destroy_with};
 pub(crate) use components::directory::{list_db_files, lock_directory, lock_directory_shared};
 pub use components::level_info::{LevelInfo, TableInfo};

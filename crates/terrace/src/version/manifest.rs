@@ -224,13 +224,34 @@ impl Manifest {
         Ok(())
     }
 
+    /// Creates the MANIFEST `number` of a copied database, whose only edits are `snapshot`, `edit`
+    /// and the statement that `log` is closed. Then creates CURRENT.
+    ///
+    /// The caller has made all files of the database durable, but not their names in the directory:
+    /// they become durable before CURRENT exists.
+    pub(crate) fn create_closed(
+        mut self,
+        number: u64,
+        snapshot: &VersionEdit,
+        edit: &VersionEdit,
+        log: ClosedLog,
+    ) -> Result<()> {
+        self.number = number;
+        let path = self.directory.join(FileName::Manifest(number).to_string());
+        let mut open = OpenManifest::create(&self.env, &path)?;
+        open.write_edit(&self.marked(snapshot))?;
+        open.write_edit(&self.marked(edit))?;
+        let mut close = VersionEdit::default();
+        close.compact_pointers.push(ManifestMark::Closed(log).to_compact_pointer());
+        open.write_edit(&close)?;
+        open.file.sync()?;
+        open.file.close()?;
+        self.env.fs.sync_dir(&self.directory)?;
+        set_current_file(&self.env, &self.directory, number).map_err(CommitError::into_error)
+    }
+
     fn create_file(&self, path: &Path, snapshot: &VersionEdit, edit: &VersionEdit) -> Result<OpenManifest> {
-        let mut open = OpenManifest {
-            file: self.env.fs.create(path)?,
-            record_writer: RecordWriter::resume_at(0),
-            snapshot_size: 0,
-            is_confirmed_durable: true,
-        };
+        let mut open = OpenManifest::create(&self.env, path)?;
         open.write_edit(snapshot)?;
         open.snapshot_size = open.record_writer.end_offset();
         open.write_edit(edit)?;
@@ -255,6 +276,16 @@ impl Manifest {
 }
 
 impl OpenManifest {
+    /// Creates an empty file.
+    fn create(env: &Env, path: &Path) -> Result<OpenManifest> {
+        Ok(OpenManifest {
+            file: env.fs.create(path)?,
+            record_writer: RecordWriter::resume_at(0),
+            snapshot_size: 0,
+            is_confirmed_durable: true,
+        })
+    }
+
     /// Appends `edit` without a sync.
     fn write_edit(&mut self, edit: &VersionEdit) -> Result<()> {
         let mut record = Vec::new();

@@ -3,6 +3,8 @@
 //! ```text
 //!   bad_input              errors for bad directories, files, disks and arguments; no data is lost
 //!   bulk_load              loads of unsorted entries agree with an ordered map
+//!   backups                backups store each table once and restore what they saved
+//!   checkpoints            copies of databases in every state; refused targets
 //!   codecs                 builds without a codec report it and lose nothing
 //!   conditional_writes     a conditional write notices every other write
 //!   debug_texts            `Debug` texts are short
@@ -35,8 +37,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod backups;
 mod bad_input;
 mod bulk_load;
+mod checkpoints;
 mod codecs;
 mod conditional_writes;
 mod debug_texts;

@@ -7,6 +7,7 @@ pub(crate) mod background_error;
 pub(crate) mod background_jobs;
 pub(crate) mod commit_publisher;
 pub(crate) mod compaction_stats;
+pub(crate) mod database_capture;
 pub(crate) mod directory;
 pub(crate) mod level_info;
 pub(crate) mod lost_directory;

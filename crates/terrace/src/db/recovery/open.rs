@@ -32,7 +32,7 @@ use crate::db::components::wal::{WalFile, WalWriter};
 use crate::db::components::watched_keys::WatchList;
 use crate::db::inner::DbInner;
 use crate::error::{Corruption, Error, Result};
-use crate::file_io::{FileReader, file_error};
+use crate::file_io::{FileReader, file_error, parent_directory};
 use crate::info_log::{FileLogger, Logger, NoLogger};
 use crate::memtable::{ChunkPool, Memtable};
 use crate::options::Options;
@@ -198,8 +198,7 @@ fn create_directory(env: &Env, directory: &Path) -> Result<()> {
 /// Makes the directory of a new database durable in its parent, even if the caller created it.
 /// Otherwise a power cut could remove the whole database.
 fn sync_parent_directory(env: &Env, directory: &Path) -> Result<()> {
-    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
-    match env.fs.sync_dir(parent.unwrap_or(Path::new("."))) {
+    match env.fs.sync_dir(parent_directory(directory)) {
         // The process may not read the parent. Then its owner has created the directory.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         synced => Ok(synced?),

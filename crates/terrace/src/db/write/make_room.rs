@@ -135,7 +135,7 @@ impl DbInner {
         let next_log_number = wal.number;
         let old_wal = std::mem::replace(&mut writer.wal, wal);
         let old_memtable = std::mem::replace(&mut writer.memtable, memtable);
-        writer.record_writer = RecordWriter::resume_at(0);
+        let log_len = std::mem::replace(&mut writer.record_writer, RecordWriter::resume_at(0)).end_offset();
         writer.is_torn = false;
         writer.reused_len = None;
         writer.next_fill_check = if self.memtable_sizer.fills_fast() { u64::MAX } else { 0 };
@@ -147,6 +147,7 @@ impl DbInner {
             table_number: 0,
             flush_state: FlushState::Pending,
             log_number: old_wal.number,
+            log_len,
             next_log_number,
             last_sequence: writer.last_sequence,
             user_bytes: std::mem::take(&mut writer.user_bytes),

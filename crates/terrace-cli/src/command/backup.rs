@@ -1,0 +1,170 @@
+//! `terrace backup`: creates, lists, verifies and removes backups.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum, ValueHint};
+use serde_json::{Value, json};
+use terrace::{BackupInfo, Backups, Options};
+
+use crate::cli::Run;
+use crate::database::{ComparatorArg, DamageArgs, DatabaseArgs};
+use crate::failure::{CommandResult, Failure};
+use crate::progress::Progress;
+use crate::{entry_format, terminal, units};
+
+/// Create, list, verify or prune backups, which store each table once
+///
+/// Each backup is a plain LevelDB directory with the state of one moment. A new backup stores only
+/// the tables that no earlier one has: as links on the same file system, otherwise as copies. No
+/// other process may have the database open for writing.
+#[derive(Args)]
+pub(crate) struct Backup {
+    /// Action on the backups
+    action: Action,
+    /// Directory of the backups; create makes it if it does not exist
+    #[arg(value_hint = ValueHint::DirPath)]
+    backups: PathBuf,
+    /// Database of a new backup
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
+    database: Option<PathBuf>,
+    /// Verify only the backup with this number [default: all]
+    #[arg(long, value_name = "N")]
+    id: Option<u64>,
+    /// Number of the newest backups of each database that prune keeps
+    #[arg(long, value_name = "N")]
+    keep: Option<usize>,
+    /// Print the list as lines of JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    comparator: ComparatorArg,
+    #[command(flatten)]
+    damage: DamageArgs,
+}
+
+/// Action of the command.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Action {
+    /// Add a backup of DB
+    Create,
+    /// List the backups
+    List,
+    /// Read every file and compare it with its hash; exit code 3 if there is a problem
+    Verify,
+    /// Remove all backups except the newest ones
+    Prune,
+}
+
+impl Run for Backup {
+    fn run(self) -> CommandResult {
+        if self.database.is_some() != (self.action == Action::Create) {
+            return Err(Failure::Usage("create, and no other action, takes a DB".into()));
+        }
+        if self.keep.is_some() != (self.action == Action::Prune) {
+            return Err(Failure::Usage("prune, and no other action, takes --keep".into()));
+        }
+        match self.action {
+            Action::Create => self.create(),
+            Action::List => self.list(),
+            Action::Verify => self.verify(),
+            Action::Prune => self.prune(),
+        }
+    }
+}
+
+impl Backup {
+    fn create(self) -> CommandResult {
+        let dir = self.database.unwrap_or_default();
+        let database = DatabaseArgs { dir, comparator: self.comparator };
+        let db = database.open_read_only(&self.damage)?;
+        let options = database.options_for_reading().create_if_missing(true);
+        let backups = Backups::open(&self.backups, &options)?;
+        let mut progress = Progress::bytes("backing up", Some(0));
+        let info =
+            backups.create_with_progress(&db, |done, total| progress.set_position_and_total(done, total))?;
+        drop(progress);
+        let mut out = terminal::output();
+        let new = units::size(info.new_bytes);
+        let all = units::size(info.bytes);
+        writeln!(out, "backup {}: {new} new of {all}", info.id)?;
+        Ok(out.flush()?)
+    }
+
+    fn list(&self) -> CommandResult {
+        let infos = open_existing(&self.backups)?.list()?;
+        let mut out = terminal::output();
+        for info in &infos {
+            if self.json {
+                writeln!(out, "{}", entry_format::printable_json(&to_json(info)))?;
+                continue;
+            }
+            let time = units::utc(info.created_us);
+            let size = units::size(info.bytes);
+            let id = info.id;
+            let new = units::size(info.new_bytes);
+            writeln!(
+                out,
+                "{id:>6}  {time}  {size:>10}  {new:>10} new  {}",
+                terminal::printable(&info.source)
+            )?;
+        }
+        Ok(out.flush()?)
+    }
+
+    fn verify(&self) -> CommandResult {
+        let backups = open_existing(&self.backups)?;
+        let ids = match self.id {
+            Some(id) => vec![id],
+            None => backups.list()?.iter().map(|info| info.id).collect(),
+        };
+        let mut out = terminal::output();
+        let mut damaged = 0;
+        for id in ids {
+            let mut progress = Progress::bytes("verifying", Some(0));
+            let report = backups
+                .verify_with_progress(id, |done, total| progress.set_position_and_total(done, total))?;
+            drop(progress);
+            for problem in &report.problems {
+                writeln!(out, "{}", terminal::printable(problem))?;
+            }
+            damaged += u64::from(!report.is_clean());
+            let result = if report.is_clean() { "no problem" } else { "damaged" };
+            let files = units::plural(report.files, "file");
+            let size = units::size(report.bytes);
+            writeln!(out, "backup {id}: {files}, {size}: {result}")?;
+        }
+        out.flush()?;
+        match damaged {
+            0 => Ok(()),
+            n => Err(Failure::Database(format!(
+                "{}: {} damaged",
+                self.backups.display(),
+                units::plural(n, "backup")
+            ))),
+        }
+    }
+
+    fn prune(&self) -> CommandResult {
+        let removed = open_existing(&self.backups)?.prune(self.keep.unwrap_or(usize::MAX))?;
+        let mut out = terminal::output();
+        writeln!(out, "{} removed", units::plural(removed.len() as u64, "backup"))?;
+        Ok(out.flush()?)
+    }
+}
+
+/// Opens a directory of backups that exists.
+pub(super) fn open_existing(path: &Path) -> Result<Backups, Failure> {
+    Ok(Backups::open(path, &Options::default())?)
+}
+
+fn to_json(info: &BackupInfo) -> Value {
+    json!({
+        "id": info.id,
+        "source": info.source,
+        "sequence": info.sequence,
+        "created": units::utc(info.created_us),
+        "bytes": info.bytes,
+        "new_bytes": info.new_bytes,
+    })
+}
