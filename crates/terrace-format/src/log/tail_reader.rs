@@ -89,7 +89,7 @@ pub type Verdict<'a> = dyn FnMut(&[u8]) -> TailVerdict + 'a;
 type JudgedRecord = (FoundRecord, TailVerdict);
 
 /// Reader of a log that grows.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct TailReader {
     /// End of the last record that was returned.
     end: u64,
@@ -149,20 +149,29 @@ impl TailReader {
         record.in_buffer.clone().map_or(&self.record, |range| &self.buffer[range])
     }
 
-    /// Searches the next record at the current position, after a marker, and at the starts of the
+    /// Searches the next record at the current position, after markers, and at the starts of the
     /// next blocks. Returns another record at the current position if there is no next one.
     fn find_next(
         &mut self,
         read_at: &mut ReadAt<'_>,
         verdict: &mut Verdict<'_>,
     ) -> io::Result<Option<JudgedRecord>> {
-        let here = self.judged_record_at(self.end, read_at, verdict)?;
-        let search_from = match &here {
-            Some((marker, TailVerdict::Marker)) => marker.end,
-            Some(_) => return Ok(here),
-            None => self.end,
+        let mut position = self.end;
+        let later = loop {
+            match self.judged_record_at(position, read_at, verdict)? {
+                Some((marker, TailVerdict::Marker)) => {
+                    // A whole record follows the marker before this one, so that one is final.
+                    self.end = position;
+                    position = marker.end;
+                }
+                here @ Some(_) if position == self.end => return Ok(here),
+                Some((_, TailVerdict::Next)) => break position,
+                _ => match self.next_block_after(position, read_at, verdict)? {
+                    Some(offset) => break offset,
+                    None => return Ok(None),
+                },
+            }
         };
-        let Some(later) = self.next_record_after(search_from, read_at, verdict)? else { return Ok(None) };
         // The skipped bytes may have become a record since they were read.
         self.buffer.clear();
         match self.judged_record_at(self.end, read_at, verdict)? {
@@ -171,19 +180,16 @@ impl TailReader {
         }
     }
 
-    /// Returns the offset of the next record, directly after a marker that ends at `start`, or at the
-    /// start of a later block.
-    fn next_record_after(
+    /// Returns the start of the first block after `position` that begins with the next record.
+    fn next_block_after(
         &mut self,
-        start: u64,
+        position: u64,
         read_at: &mut ReadAt<'_>,
         verdict: &mut Verdict<'_>,
     ) -> io::Result<Option<u64>> {
         let block = LOG_BLOCK_SIZE as u64;
-        let after_marker = (start > self.end).then_some(start);
-        let first_block = (start / block + 1) * block;
-        let blocks = (0..MAX_SKIPPED_BLOCKS).map(|index| first_block + index * block);
-        for offset in after_marker.into_iter().chain(blocks) {
+        let first = (position / block + 1) * block;
+        for offset in (0..MAX_SKIPPED_BLOCKS).map(|index| first + index * block) {
             if self.bytes_at(offset, FRAGMENT_HEADER_SIZE, read_at)?.is_none() {
                 break; // the file ends before
             }

@@ -218,6 +218,22 @@ fn close_marker() {
     }
 }
 
+/// LevelDB stores a record for each empty batch.
+#[test]
+fn several_markers() {
+    let records = [record(1, 100), record(2, 50_000)];
+    let markers: Vec<_> = (0..2000).map(|_| record(0, 11)).collect();
+    let parts = [&records[..1], &markers[..], &records[1..]].concat();
+    let file = log_of(&parts);
+    let mut reader = Numbered::new();
+    for len in (0..file.len()).step_by(997) {
+        reader.read(&file[..len], &records);
+    }
+    assert_eq!(reader.reader.end_offset(), log_of(&parts[..2000]).len() as u64, "before the last marker");
+    reader.read(&file, &records);
+    assert_eq!(reader.next, 3);
+}
+
 /// A whole record that is not the next one is reported, and read again later.
 #[test]
 fn other_record() {
