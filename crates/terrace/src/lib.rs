@@ -53,8 +53,9 @@ mod version;
 
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use db::{
-    Db, DestroyOptions, DestroyReport, LevelInfo, LogEndReason, PinnedValue, RecoveredLog, RecoveryReport,
-    TableInfo, Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy, destroy_with,
+    Db, DestroyOptions, DestroyReport, FollowOptions, LevelInfo, LogEndReason, PinnedValue, RecoveredLog,
+    RecoveryReport, TableInfo, Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy,
+    destroy_with,
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use info_log::{Logger, file_logger};
@@ -81,9 +82,10 @@ pub mod env {
     #[cfg(unix)]
     pub use terrace_env::posix;
     pub use terrace_env::{
-        AccessMode, AppendingLog, Clock, DeterministicScheduler, Env, FileError, FileLock, FileSystem,
-        LockHolder, LockMode, LogFile, ManualClock, Priority, Random, RandomAccessFile, Result, ScheduledJob,
-        Scheduler, SeededRandom, SequentialFile, SystemClock, SystemRandom, ThreadPool, WritableFile,
+        AccessMode, AppendingLog, Clock, DeterministicScheduler, DirectoryStamp, Env, FileError,
+        FileIdentity, FileLock, FileSystem, LiveFile, LockHolder, LockMode, LogFile, ManualClock, Priority,
+        Random, RandomAccessFile, Result, ScheduledJob, Scheduler, SeededRandom, SequentialFile, SystemClock,
+        SystemRandom, ThreadPool, WritableFile,
     };
     pub use terrace_env::{fault, mem};
 }

@@ -13,6 +13,7 @@ mod close;
 pub(crate) mod components;
 mod delete_range;
 mod extension;
+mod follower;
 mod fork;
 mod inner;
 mod install;
@@ -31,6 +32,7 @@ pub use components::level_info::{LevelInfo, TableInfo};
 pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
 pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
+pub use follower::FollowOptions;
 pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;
@@ -307,7 +309,7 @@ impl Db {
     /// ```
     pub fn snapshot(&self) -> Snapshot {
         let handle = self.handle();
-        handle.inner.snapshots.new_snapshot(handle.inner.read_state.visible_seqno()).attach(handle)
+        handle.inner.new_snapshot().attach(handle)
     }
 
     /// Returns a cursor on the current state. It can seek, and later writes do not change it.
