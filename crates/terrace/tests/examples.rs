@@ -66,6 +66,35 @@ fn transactions() {
 }
 
 #[test]
+fn followers() {
+    check(
+        "followers",
+        &[
+            "Bern: 46.95,7.45",
+            "Chur: 46.85,9.53, sequence number 2",
+            "Bern now: -",
+            "Bern before: 46.95,7.45",
+            "Thun: 46.76,7.63",
+            "a write: a follower cannot write",
+        ],
+    );
+}
+
+/// Each Rust block of the guide consists of lines of the program, and the program runs.
+#[test]
+fn guide_to_followers() {
+    let guide = include_str!("../../../docs/guide/followers.md");
+    let program = include_str!("../examples/followers.rs");
+    let lines = |text: &str| text.lines().map(|line| line.trim().to_owned() + "\n").collect::<String>();
+    let blocks: Vec<&str> =
+        guide.split("```rust\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
+    assert_eq!(blocks.len(), 4);
+    for block in blocks {
+        assert!(lines(program).contains(&lines(block)), "not in the program: {block}");
+    }
+}
+
+#[test]
 fn range_scan() {
     check(
         "range_scan",

@@ -6,6 +6,7 @@
 //!   conditional_writes     a conditional write notices every other write
 //!   debug_texts            `Debug` texts are short
 //!   delete_range           removal of a key range, whole tables at once
+//!   followers              readers beside a writer see its states and never go back
 //!   hostile_directories    links, special files and holes; nothing outside of a directory changes
 //!   leftover_files         failures leave no unneeded files and no waiting threads
 //!   leveldb_bugs           bugs of LevelDB 1.23 that Terrace does not have
@@ -38,6 +39,7 @@ mod debug_texts;
 mod delete_range;
 mod descriptors;
 mod files;
+mod followers;
 mod hidden_versions;
 mod hostile_directories;
 mod leftover_files;
