@@ -58,6 +58,22 @@ leveldb_t* terrace_open_read_only(const leveldb_options_t* options, const char* 
  */
 void terrace_close(leveldb_t* db, char** errptr);
 
+/* ---- Followers ---- */
+
+/* Opens a database for reads beside its writer, which may be another process, with Terrace, LevelDB
+ * or goleveldb. Takes no lock and writes nothing. A read that begins more than `max_age_us`
+ * microseconds after the last catch-up catches up first; with 0, each read does. Reads show states
+ * that the writer had, and never an earlier state than before. Snapshots and iterators hold the data
+ * that they show. Writes are errors. After the database was repaired, restored or replaced, all reads
+ * are errors. */
+leveldb_t* terrace_open_follower(const leveldb_options_t* options, const char* name, uint64_t max_age_us,
+                                 char** errptr);
+
+/* Reads everything that the writer has stored. Later reads of this follower see each write that had
+ * returned before this call began. Returns the sequence number of the state, or 0 after an error. For
+ * a database that is not a follower, returns the sequence number of the last write. */
+uint64_t terrace_catch_up(leveldb_t* db, char** errptr);
+
 /* ---- Range deletion ---- */
 
 /* Removes every key from `start_key`, included, to `limit_key`, excluded; NULL means no bound.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueHint};
 use terrace::{
-    BloomFilterPolicy, Codec, Comparator, Db, ErrorKind, FilterPolicy, Options, ReadOptions, WriteOptions,
+    BloomFilterPolicy, Codec, Comparator, Db, ErrorKind, FilterPolicy, FollowOptions, Options, ReadOptions,
+    WriteOptions,
 };
 use terrace_format::comparator::{IndexedDb, bytewise};
 use terrace_format::compress::{self, CODECS};
@@ -115,6 +116,21 @@ impl DatabaseArgs {
         self.comparator.options_for_reading(&self.dir)
     }
 
+    /// Opens the database for a command that only reads it: beside its writer with `--live`,
+    /// otherwise as [`DatabaseArgs::open_read_only`].
+    pub(crate) fn open_for_reading(&self, live: &LiveArg, damage: &DamageArgs) -> Result<Db, Failure> {
+        if live.live { self.follow() } else { self.open_read_only(damage) }
+    }
+
+    /// Opens the database beside its writer, without a lock.
+    pub(crate) fn follow(&self) -> Result<Db, Failure> {
+        let options = self.options_for_reading();
+        match PathContents::inspect(&options, &self.dir)? {
+            PathContents::Database => Ok(Db::follow(&self.dir, &options, &FollowOptions::default())?),
+            other => other.not_a_database(&self.dir, ""),
+        }
+    }
+
     /// Opens the database without writing to any file. Damage that the open finds is an error, or a
     /// warning with `--allow-damage`.
     pub(crate) fn open_read_only(&self, damage: &DamageArgs) -> Result<Db, Failure> {
@@ -173,6 +189,14 @@ impl DatabaseArgs {
         }
         Ok(db)
     }
+}
+
+/// Argument for reads of a database that another process has open.
+#[derive(Args, Default)]
+pub(crate) struct LiveArg {
+    /// Read beside a process that has the database open for writing, without a lock
+    #[arg(long, conflicts_with = "allow_damage")]
+    pub(crate) live: bool,
 }
 
 /// Argument for reads of a damaged database.

@@ -30,6 +30,44 @@ pub enum AccessMode {
     /// A file that shrinks under a mapping kills the process, so this mode is only for files that
     /// no other program changes.
     Mmap,
+    /// [`AccessMode::Pread`] through a descriptor that stays open, whatever the limits on open
+    /// files. The file is readable after its removal.
+    KeptPread,
+    /// [`AccessMode::Mmap`], or [`AccessMode::KeptPread`] where the system permits no mapping. The
+    /// limits on mappings do not apply. The file is readable after its removal.
+    KeptMmap,
+}
+
+impl AccessMode {
+    /// Returns true for a mapping.
+    pub fn is_mapped(self) -> bool {
+        matches!(self, AccessMode::Mmap | AccessMode::KeptMmap)
+    }
+
+    /// Returns true if the open file stays readable after its removal.
+    pub fn is_kept(self) -> bool {
+        matches!(self, AccessMode::KeptPread | AccessMode::KeptMmap)
+    }
+}
+
+/// Identity of a file or directory. Two names of one file have the same identity. Another file may
+/// get it after the last name and the last handle are gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// Number of the file system.
+    pub device: u64,
+    /// Number of the file in its file system.
+    pub inode: u64,
+}
+
+/// Identity of a directory, and the time of the last change of its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirectoryStamp {
+    /// Identity of the directory.
+    pub identity: FileIdentity,
+    /// Time of the last creation, removal or rename, in nanoseconds, as the file system rounds it.
+    /// Two changes in a short time may have the same time.
+    pub changed_at: i128,
 }
 
 /// Mode of a database lock.
@@ -52,6 +90,24 @@ pub trait FileSystem: Debug + Send + Sync {
 
     /// Opens an existing file for random reads. The file must not change while it is open.
     fn open_random_access(&self, path: &Path, access: AccessMode) -> Result<Arc<dyn RandomAccessFile>>;
+
+    /// Opens a file that another process changes, or removes, meanwhile.
+    ///
+    /// The default implementation returns an error of kind [`std::io::ErrorKind::Unsupported`], as
+    /// does that of the next two methods. The database then has no followers.
+    fn open_live(&self, path: &Path) -> Result<Box<dyn LiveFile>> {
+        Err(FileError::new("follow", path, io::ErrorKind::Unsupported.into()))
+    }
+
+    /// Returns the identity of the file or directory `path`.
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
+        Err(FileError::new("follow", path, io::ErrorKind::Unsupported.into()))
+    }
+
+    /// Returns the stamp of the directory `dir`.
+    fn directory_stamp(&self, dir: &Path) -> Result<DirectoryStamp> {
+        Err(FileError::new("follow", dir, io::ErrorKind::Unsupported.into()))
+    }
 
     /// Creates an empty file for writing, and replaces an existing file.
     ///
@@ -234,6 +290,27 @@ pub trait RandomAccessFile: Debug + Send + Sync {
     ///
     /// This is a hint, and the default implementation does nothing.
     fn advise_dontneed(&self) {}
+}
+
+/// File that another process changes while it is open. Any thread may use it.
+///
+/// Each read is a call of the system, because an access to a mapping would end the process when the
+/// other process truncates the file.
+pub trait LiveFile: Debug + Send + Sync {
+    /// Reads up to `buf.len()` bytes at `offset` and returns their number. A short read means the
+    /// current end of the file.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// Returns the current size of the file, in bytes.
+    fn len(&self) -> Result<u64>;
+
+    /// Returns true if the file is empty now.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Returns the identity of the open file. No other file has it while this one is open.
+    fn identity(&self) -> FileIdentity;
 }
 
 /// File that is written sequentially. One thread uses it at a time.

@@ -38,8 +38,8 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
 pub use error::{FileError, LockHolder, Result, UnexpectedFile};
 pub use fs::{
-    AccessMode, AppendingLog, FileLock, FileSystem, LockMode, LockOwner, LogFile, MappedLogs,
-    RandomAccessFile, SequentialFile, WritableFile,
+    AccessMode, AppendingLog, DirectoryStamp, FileIdentity, FileLock, FileSystem, LiveFile, LockMode,
+    LockOwner, LogFile, MappedLogs, RandomAccessFile, SequentialFile, WritableFile,
 };
 pub use mapped_slice::MappedSlice;
 pub use mem_mapping::MemMapping;

@@ -13,6 +13,7 @@ use crate::fuzz::{self, TARGETS, Target, libfuzzer};
 use crate::harness::alternate::terrace_turn::{self, TurnArgs};
 #[cfg(target_os = "linux")]
 use crate::harness::file_systems::{self, DiskJob};
+use crate::harness::followers::followed_writer::{self, FollowedWriterArgs};
 use crate::harness::fork::forker::{self, ForkerArgs};
 #[cfg(target_os = "linux")]
 use crate::harness::power_cuts::{self, RecordedJob, RecorderArgs};
@@ -87,6 +88,9 @@ enum CliCommand {
     /// Forks while its threads use a database; `fork` and `daemon` run this
     #[command(hide = true)]
     Fork(ForkerArgs),
+    /// Writes while followers read; `followers` runs this
+    #[command(hide = true)]
+    FollowedWriter(FollowedWriterArgs),
     /// Works on a disk that is full most of the time; `file-systems` runs this
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -152,6 +156,7 @@ pub fn main() -> ExitCode {
         CliCommand::Open(opener) => concurrent_open::run_opener(&opener),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         CliCommand::Refused(child) => refusals::run_child(&child),
+        CliCommand::FollowedWriter(arguments) => followed_writer::run_followed_writer(&arguments),
         CliCommand::Fork(arguments) => forker::run_forker(&arguments),
         #[cfg(target_os = "linux")]
         CliCommand::FillDisk { job } => file_systems::run_child(&job),

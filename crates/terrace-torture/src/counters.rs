@@ -69,6 +69,8 @@ counters! {
     FuzzChecksumsSampled "fuzz_checksums_sampled" 0,
     /// Sampled fuzz inputs whose checksums were valid.
     FuzzChecksumsValid "fuzz_checksums_valid" 0,
+    /// States that followers showed and that were compared with the history of the writer.
+    FollowedStates "followed_states" 100_000,
     /// Writing processes that were killed.
     ProcessKills "process_kills" 1_000,
     /// Workloads that ran while the system refused a call, or under a limit.

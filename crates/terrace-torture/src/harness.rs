@@ -12,6 +12,7 @@ mod coverage_guided;
 mod crash;
 #[cfg(target_os = "linux")]
 pub(crate) mod file_systems;
+pub(crate) mod followers;
 pub(crate) mod fork;
 mod fuzz;
 mod histories;
@@ -73,6 +74,7 @@ pub static HARNESSES: &[Harness] = &[
     refusals::REFUSALS_HARNESS,
     fork::FORK,
     fork::DAEMON,
+    followers::FOLLOWERS,
     #[cfg(target_os = "linux")]
     file_systems::FILE_SYSTEMS_HARNESS,
     #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@
 //!   scoreboard              counters and violations of a run, as JSON and as a table
 //!   mutants                 deliberate bugs, and the check that the attacks find them
 //!   fuzz/*                  fuzz targets: every reader of bytes, as a function of bytes
+//!   followed_history        writes whose state after each of them is known, for followers
 //!   allocation_counter      memory that each thread allocates
 //!   crash_workload/*        workloads on files in memory, and the check of their crash images
 //!   database_under_test/*   a Terrace database that executes random operations
@@ -29,6 +30,7 @@ pub mod command;
 pub mod counters;
 pub mod crash_workload;
 pub mod database_under_test;
+pub mod followed_history;
 pub mod fuzz;
 pub mod harness;
 pub mod mutants;

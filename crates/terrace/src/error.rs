@@ -67,6 +67,16 @@ pub enum Error {
     /// is opened again. Reads continue.
     #[error("background error, writes are disabled: {0}")]
     BackgroundError(Arc<Error>),
+    /// The database of a follower was repaired, restored, destroyed or replaced, so its history does
+    /// not continue the one that the follower has shown. Every read fails until the follower is
+    /// opened again.
+    #[error("replaced: {}: {reason}; open the follower again", path.display())]
+    Replaced {
+        /// Directory of the database.
+        path: PathBuf,
+        /// Found state and expected state.
+        reason: String,
+    },
     /// Another writer wrote a key on which a conditional write or a transaction depends. Nothing
     /// was written. The caller reads again and tries again.
     #[error("conflict: another writer changed '{}'", key.escape_ascii())]
@@ -155,6 +165,7 @@ impl std::fmt::Debug for Error {
             Error::Io(error) => write!(f, "Io({error})"),
             Error::BackgroundError(cause) => write!(f, "BackgroundError({cause:?})"),
             Error::ComparatorMismatch { .. } => write!(f, "ComparatorMismatch({self})"),
+            Error::Replaced { .. } => write!(f, "Replaced({self})"),
             Error::Conflict { .. } => write!(f, "Conflict({self})"),
             Error::Deadlock { .. } => write!(f, "Deadlock({self})"),
             Error::LockTimeout { .. } => write!(f, "LockTimeout({self})"),
@@ -220,7 +231,7 @@ impl Error {
         match self {
             Error::NotFound(_) => ErrorKind::NotFound,
             Error::Corruption(_) => ErrorKind::Corruption,
-            Error::NotSupported(_) => ErrorKind::NotSupported,
+            Error::NotSupported(_) | Error::Replaced { .. } => ErrorKind::NotSupported,
             Error::InvalidArgument(_) | Error::ComparatorMismatch { .. } => ErrorKind::InvalidArgument,
             Error::Io(error) if error.is_not_found() => ErrorKind::NotFound,
             Error::Io(_) => ErrorKind::Io,

@@ -59,7 +59,7 @@ pub use bulk_load::{LoadOptions, LoadProgress, LoadReport, bulk_load, bulk_load_
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use checkpoint::{BackupInfo, BackupReport, Backups};
 pub use db::{
-    CompactionStatus, Db, DestroyOptions, DestroyReport, LevelInfo, LevelStats, LogEndReason, MemoryPart,
+    CompactionStatus, Db, DestroyOptions, DestroyReport, FollowOptions, LevelInfo, LevelStats, LogEndReason, MemoryPart,
     MemoryUse, PinnedValue, RecoveredLog, RecoveryReport, Stats, TableInfo, Unchanged, UnchangedKey,
     UnchangedRange, comparator_name, destroy, destroy_with,
 };
@@ -92,9 +92,10 @@ pub mod env {
     #[cfg(unix)]
     pub use terrace_env::posix;
     pub use terrace_env::{
-        AccessMode, AppendingLog, Clock, DeterministicScheduler, Env, FileError, FileLock, FileSystem,
-        LockHolder, LockMode, LogFile, ManualClock, Priority, Random, RandomAccessFile, Result, ScheduledJob,
-        Scheduler, SeededRandom, SequentialFile, SystemClock, SystemRandom, ThreadPool, WritableFile,
+        AccessMode, AppendingLog, Clock, DeterministicScheduler, DirectoryStamp, Env, FileError,
+        FileIdentity, FileLock, FileSystem, LiveFile, LockHolder, LockMode, LogFile, ManualClock, Priority,
+        Random, RandomAccessFile, Result, ScheduledJob, Scheduler, SeededRandom, SequentialFile, SystemClock,
+        SystemRandom, ThreadPool, WritableFile,
     };
     pub use terrace_env::{fault, mem};
 }

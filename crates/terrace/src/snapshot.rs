@@ -33,6 +33,9 @@ pub struct Snapshot {
     inner: Arc<SnapshotInner>,
     /// Handle of the database, for reads of the snapshot. Its type belongs to a higher layer.
     database: Weak<dyn Any + Send + Sync>,
+    /// State that the snapshot shows, in a follower. The compactions of the writer do not know the
+    /// snapshots of followers. The type belongs to a higher layer.
+    held_state: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 struct SnapshotInner {
@@ -67,6 +70,17 @@ impl Snapshot {
     /// Returns the handle of the database, unless the last one is dropped.
     pub(crate) fn database(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.database.upgrade()
+    }
+
+    /// Returns this snapshot with the state that it shows.
+    pub(crate) fn holding<T: Any + Send + Sync>(mut self, state: Arc<T>) -> Snapshot {
+        self.held_state = Some(state);
+        self
+    }
+
+    /// Returns the state of [`Snapshot::holding`].
+    pub(crate) fn held_state<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.held_state.as_ref()?).downcast().ok()
     }
 
     /// Returns true if the snapshot belongs to the database that owns `list`.
@@ -143,6 +157,7 @@ impl SnapshotList {
         Snapshot {
             inner: Arc::new(SnapshotInner { sequence, list: Arc::clone(self) }),
             database: Weak::<()>::new(),
+            held_state: None,
         }
     }
 

@@ -70,18 +70,45 @@ fn loading() {
     check("loading", &["100000 keys", "100002 entries"]);
 }
 
-/// Every Rust block of `docs/guide/loading.md` is a part of its program.
 #[test]
-fn loading_page_is_part_of_its_program() {
-    let page = include_str!("../../../docs/guide/loading.md");
-    let lines = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    let program = lines(include_str!("../examples/loading.rs"));
-    let blocks: Vec<&str> = page.split("```rust\n").skip(1).collect();
-    assert_eq!(blocks.len(), 2);
+fn followers() {
+    check(
+        "followers",
+        &[
+            "Bern: 46.95,7.45",
+            "Chur: 46.85,9.53, sequence number 2",
+            "Bern now: -",
+            "Bern before: 46.95,7.45",
+            "Thun: 46.76,7.63",
+            "a write: a follower cannot write",
+        ],
+    );
+}
+
+/// Checks that each of the `count` Rust blocks of a guide is a part of its program.
+#[track_caller]
+fn check_guide(page: &str, program: &str, count: usize) {
+    let lines = |text: &str| text.lines().map(|line| line.trim().to_owned() + "\n").collect::<String>();
+    let blocks: Vec<&str> =
+        page.split("```rust\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
+    assert_eq!(blocks.len(), count);
     for block in blocks {
-        let block = lines(block.split("```").next().unwrap());
-        assert!(program.contains(&block), "{block}");
+        assert!(lines(program).contains(&lines(block)), "not in the program: {block}");
     }
+}
+
+#[test]
+fn guides_are_parts_of_their_programs() {
+    check_guide(
+        include_str!("../../../docs/guide/loading.md"),
+        include_str!("../examples/loading.rs"),
+        2,
+    );
+    check_guide(
+        include_str!("../../../docs/guide/followers.md"),
+        include_str!("../examples/followers.rs"),
+        4,
+    );
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The C interface, directly over the crate `terrace`.
 //!
 //! ```text
-//!   leveldb_t               database, property, get_put_delete   leveldb_cache_t        cache
+//!   leveldb_t               database, property, get_put_delete,  leveldb_cache_t        cache
+//!                           follower
 //!   leveldb_iterator_t      iterator                             leveldb_comparator_t   comparator
 //!   leveldb_snapshot_t      snapshot                             leveldb_filterpolicy_t filter
 //!   leveldb_writebatch_t    batch                                leveldb_env_t          env
@@ -24,6 +25,7 @@ mod comparator;
 mod database;
 mod env;
 mod filter;
+mod follower;
 mod get_put_delete;
 mod iterator;
 mod library;

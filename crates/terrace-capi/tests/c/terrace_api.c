@@ -176,6 +176,23 @@ static void upkeep(leveldb_options_t* options) {
   print_result("close nothing", &error);
 }
 
+static void followers(leveldb_t* db, const leveldb_options_t* options) {
+  leveldb_t* follower = terrace_open_follower(options, "db", 0, &error);
+  print_result("follow", &error);
+  put(db, "live", "1");
+  print_get(follower, NULL, "live");
+  uint64_t sequence = terrace_catch_up(db, &error);
+  printf("caught up: %s\n", terrace_catch_up(follower, &error) == sequence ? "yes" : "no");
+  print_result("catch up", &error);
+  leveldb_put(follower, NULL, "k", 1, "v", 1, &error);
+  print_result("write to a follower", &error);
+  leveldb_close(follower);
+  terrace_open_follower(options, "nowhere", 0, &error);
+  print_kind("follow nothing", &error);
+  terrace_catch_up(NULL, &error);
+  print_result("catch up without a database", &error);
+}
+
 int main(void) {
   int lines = 0;
   printf("version: %s\n", strchr(terrace_version(), '.') != NULL ? "some" : terrace_version());
@@ -209,6 +226,7 @@ int main(void) {
   multi_get(db);
   statistics(db);
   ranges(db);
+  followers(db, options);
   print_get(db, NULL, "b");
   copies(options, db);
   printf("cache in use: %d\n", terrace_cache_usage(cache) > 0);

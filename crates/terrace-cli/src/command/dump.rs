@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use terrace::{Db, DbIterator, ReadOptions};
 
 use crate::cli::Run;
-use crate::database::{ComparatorArg, DamageArgs, DatabaseArgs};
+use crate::database::{ComparatorArg, DamageArgs, DatabaseArgs, LiveArg};
 use crate::entry_format::Format;
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
@@ -33,6 +33,8 @@ pub(crate) struct Dump {
     #[command(flatten)]
     comparator: ComparatorArg,
     #[command(flatten)]
+    live: LiveArg,
+    #[command(flatten)]
     damage: DamageArgs,
 }
 
@@ -48,7 +50,7 @@ impl Run for Dump {
         let format = Format::for_output(self.format, self.hex);
         // The parser requires a directory if there is no file.
         let database = DatabaseArgs { dir: self.dir.unwrap_or_default(), comparator: self.comparator };
-        dump_entries(&database.open_read_only(&self.damage)?, format, &self.damage, &mut out)
+        dump_entries(&database.open_for_reading(&self.live, &self.damage)?, format, &self.damage, &mut out)
     }
 }
 

@@ -8,7 +8,7 @@ use data_encoding::HEXLOWER;
 use terrace::Db;
 
 use crate::cli::Run;
-use crate::database::{DamageArgs, DatabaseArgs, KeyEncodingArgs};
+use crate::database::{DamageArgs, DatabaseArgs, KeyEncodingArgs, LiveArg};
 use crate::escape::Escaped;
 use crate::failure::{CommandResult, Failure};
 use crate::terminal;
@@ -26,13 +26,15 @@ pub(crate) struct Get {
     #[arg(long, conflicts_with = "hex")]
     raw: bool,
     #[command(flatten)]
+    live: LiveArg,
+    #[command(flatten)]
     damage: DamageArgs,
 }
 
 impl Run for Get {
     fn run(self) -> CommandResult {
         let key = self.encoding.decode(&self.key)?;
-        let db = self.database.open_read_only(&self.damage)?;
+        let db = self.database.open_for_reading(&self.live, &self.damage)?;
         let Some(value) = self.value_of(&db, &key)? else {
             return Err(Failure::NegativeAnswer(format!(
                 "{}: no key '{}'",

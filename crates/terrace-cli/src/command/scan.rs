@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{DamageArgs, DatabaseArgs, KeyEncodingArgs, KeyRangeArgs};
+use crate::database::{DamageArgs, DatabaseArgs, KeyEncodingArgs, KeyRangeArgs, LiveArg};
 use crate::entry_format::Format;
 use crate::failure::CommandResult;
 use crate::terminal;
@@ -32,6 +32,8 @@ pub(crate) struct Scan {
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     #[command(flatten)]
+    live: LiveArg,
+    #[command(flatten)]
     damage: DamageArgs,
 }
 
@@ -39,7 +41,7 @@ impl Run for Scan {
     fn run(self) -> CommandResult {
         let options = self.range.read_options(&self.encoding)?;
         let format = Format::for_output(self.format, self.encoding.hex);
-        let db = self.database.open_read_only(&self.damage)?;
+        let db = self.database.open_for_reading(&self.live, &self.damage)?;
         let mut entries = db.raw_iter_with(&options);
         if self.reverse {
             entries.seek_to_last()

@@ -10,7 +10,7 @@ use terrace::{Comparator, Db, LevelInfo, Options, RecoveredLog, RecoveryReport, 
 use terrace_format::filename::FileName;
 
 use crate::cli::Run;
-use crate::database::{DamageArgs, DatabaseArgs};
+use crate::database::{DamageArgs, DatabaseArgs, LiveArg};
 use crate::entry_format;
 use crate::escape::Escaped;
 use crate::failure::{CommandResult, Failure};
@@ -26,12 +26,17 @@ pub(crate) struct Stat {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    live: LiveArg,
+    #[command(flatten)]
     damage: DamageArgs,
 }
 
 impl Run for Stat {
     fn run(self) -> CommandResult {
-        let db = self.database.open_with_damage(&self.damage)?;
+        let db = match self.live.live {
+            true => self.database.follow()?,
+            false => self.database.open_with_damage(&self.damage)?,
+        };
         let summary = DatabaseSummary::collect(&db, &self.database.options_for_reading())?;
         let mut out = terminal::output();
         if self.json {

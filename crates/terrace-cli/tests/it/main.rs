@@ -9,6 +9,7 @@ mod entries;
 mod foreign_codecs;
 mod help;
 mod leveldb_interop;
+mod live;
 mod maintenance;
 mod restricted_process;
 mod tour;

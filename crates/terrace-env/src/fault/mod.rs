@@ -20,8 +20,8 @@ use terrace_sync::Mutex;
 
 use crate::error::{FileError, Result};
 use crate::fs::{
-    AccessMode, FileLock, FileSystem, LockMode, LogFile, MappedLogs, RandomAccessFile, SequentialFile,
-    WritableFile,
+    AccessMode, DirectoryStamp, FileIdentity, FileLock, FileSystem, LiveFile, LockMode, LogFile, MappedLogs,
+    RandomAccessFile, SequentialFile, WritableFile,
 };
 use faulty_files::{FaultyLogFile, FaultyRandomAccessFile, FaultySequentialFile, FaultyWritableFile};
 
@@ -180,6 +180,21 @@ impl FileSystem for FaultFs {
             injector: self.injector(path),
             is_mapped: self.maps_files,
         }))
+    }
+
+    fn open_live(&self, path: &Path) -> Result<Box<dyn LiveFile>> {
+        self.check_call(FileOp::Open, "open", path)?;
+        self.inner.open_live(path)
+    }
+
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
+        self.check_call(FileOp::Stat, "stat", path)?;
+        self.inner.identity(path)
+    }
+
+    fn directory_stamp(&self, dir: &Path) -> Result<DirectoryStamp> {
+        self.check_call(FileOp::Stat, "stat", dir)?;
+        self.inner.directory_stamp(dir)
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {

@@ -12,7 +12,8 @@ use super::file_content::FileChange;
 use super::state::MemFsState;
 use crate::error::{FileError, Result};
 use crate::fs::{
-    FileLock, LOG_FILE_BLOCK_SIZE, LogFile, MIN_LOG_END_ZEROS, RandomAccessFile, SequentialFile, WritableFile,
+    FileIdentity, FileLock, LOG_FILE_BLOCK_SIZE, LiveFile, LogFile, MIN_LOG_END_ZEROS, RandomAccessFile,
+    SequentialFile, WritableFile,
 };
 
 /// Size of the write buffer, in bytes. A kill loses its contents, as with files of the operating
@@ -96,6 +97,34 @@ fn read_at(bytes: &[u8], offset: usize, buf: &mut [u8]) -> usize {
     let n = found.len().min(buf.len());
     buf[..n].copy_from_slice(&found[..n]);
     n
+}
+
+/// File that may change while it is open.
+#[derive(Debug)]
+pub(super) struct MemLiveFile(pub(super) MemFileHandle);
+
+impl LiveFile for MemLiveFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let MemLiveFile(handle) = self;
+        let mut state = handle.lock_state();
+        let content = state.file_content(handle.inode).map_err(handle.file_error("read"))?;
+        Ok(read_at(&content.live, usize::try_from(offset).unwrap_or(usize::MAX), buf))
+    }
+
+    fn len(&self) -> Result<u64> {
+        let MemLiveFile(handle) = self;
+        let mut state = handle.lock_state();
+        Ok(state.file_content(handle.inode).map_err(handle.file_error("stat"))?.live.len() as u64)
+    }
+
+    fn identity(&self) -> FileIdentity {
+        identity_of(self.0.inode)
+    }
+}
+
+/// Returns the identity of a file or directory in memory.
+pub(super) fn identity_of(inode: Inode) -> FileIdentity {
+    FileIdentity { device: 0, inode }
 }
 
 /// Bytes of a file when it was opened. The trait forbids later changes.

@@ -37,8 +37,8 @@ use terrace_sync::{ForkRank, register_fork_participant};
 
 use crate::error::{FileError, LockHolder, Result};
 use crate::fs::{
-    AccessMode, FileLock, FileSystem, LOG_FILE_BLOCK_SIZE, LockMode, LogFile, MappedLogs, RandomAccessFile,
-    SequentialFile, WritableFile,
+    AccessMode, DirectoryStamp, FileIdentity, FileLock, FileSystem, LOG_FILE_BLOCK_SIZE, LiveFile, LockMode,
+    LogFile, MappedLogs, RandomAccessFile, SequentialFile, WritableFile,
 };
 use directories::DirChange;
 use handles::MemFileHandle;
@@ -214,8 +214,28 @@ impl FileSystem for MemFs {
         let mut state = self.state.lock();
         let inode = state.resolve_file(path).map_err(file_error("open", path))?;
         let bytes = Arc::clone(&state.file_content(inode).map_err(file_error("open", path))?.live);
-        let mapping = if access == AccessMode::Mmap { self.count_mapping() } else { None };
+        let mapping = if access.is_mapped() { self.count_mapping() } else { None };
         Ok(Arc::new(handles::MemRandomAccessFile { bytes, mapping }))
+    }
+
+    fn open_live(&self, path: &Path) -> Result<Box<dyn LiveFile>> {
+        let mut state = self.state.lock();
+        let inode = state.resolve_file(path).map_err(file_error("open", path))?;
+        let handle = MemFileHandle::new(&self.state, &mut state, inode, path);
+        Ok(Box::new(handles::MemLiveFile(handle)))
+    }
+
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
+        let inode = self.state.lock().resolve(path).map_err(file_error("stat", path))?;
+        Ok(handles::identity_of(inode))
+    }
+
+    /// The time is the number of mutating calls, also of those in other directories.
+    fn directory_stamp(&self, dir: &Path) -> Result<DirectoryStamp> {
+        let state = self.state.lock();
+        let inode = state.resolve_dir(dir).map_err(file_error("stat", dir))?;
+        let changed_at = i128::from(state.mutation_count);
+        Ok(DirectoryStamp { identity: handles::identity_of(inode), changed_at })
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {

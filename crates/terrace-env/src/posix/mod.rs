@@ -4,6 +4,7 @@
 //!   PosixFs --+-- open                opening and creation in a directory that may be hostile
 //!             +-- files               sequential reads, buffered writes
 //!             +-- random_access_file  positioned reads: mapped | open | reopened for each read
+//!             +-- live_file           files that another process changes
 //!             +-- limits              maximum numbers of mapped and open files
 //!             +-- memory_limit        memory of the machine, the control group or the process
 //!             +-- file_size_limit     maximum size of files, checked before each write
@@ -26,6 +27,7 @@ mod file_size_limit;
 mod files;
 mod fork;
 mod limits;
+mod live_file;
 mod lock;
 mod lock_holder;
 mod lock_owner;
@@ -49,8 +51,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::{FileError, Result};
 use crate::fs::{
-    AccessMode, FileLock, FileSystem, LockMode, LogFile, MappedLogs, RandomAccessFile, SequentialFile,
-    WritableFile,
+    AccessMode, DirectoryStamp, FileIdentity, FileLock, FileSystem, LiveFile, LockMode, LogFile, MappedLogs,
+    RandomAccessFile, SequentialFile, WritableFile,
 };
 pub(crate) use fork::{fork_count, watch_forks};
 use limits::ResourceLimits;
@@ -101,8 +103,24 @@ impl FileSystem for PosixFs {
     }
 
     fn open_random_access(&self, path: &Path, access: AccessMode) -> Result<Arc<dyn RandomAccessFile>> {
-        let file = open::open_for_reading(path).map_err(open_error(path))?;
-        random_access_file::open_with_limits(&self.limits, path, file, access)
+        let opened = open::open_for_reading(path);
+        let file = if access.is_kept() { opened.map_err(live_file::name_limit) } else { opened };
+        random_access_file::open_with_limits(&self.limits, path, file.map_err(open_error(path))?, access)
+    }
+
+    fn open_live(&self, path: &Path) -> Result<Box<dyn LiveFile>> {
+        let file = open::open_for_reading(path).map_err(live_file::name_limit).map_err(open_error(path))?;
+        Ok(Box::new(live_file::PosixLiveFile::new(path, file)?))
+    }
+
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
+        let metadata = fs::metadata(path).map_err(|e| FileError::new("stat", path, e))?;
+        Ok(live_file::identity_of(&metadata))
+    }
+
+    fn directory_stamp(&self, dir: &Path) -> Result<DirectoryStamp> {
+        let metadata = fs::metadata(dir).map_err(|e| FileError::new("stat", dir, e))?;
+        Ok(live_file::stamp_of(&metadata))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {

@@ -3,6 +3,9 @@
 //! ```text
 //!   Mmap  -> PosixMmapReadableFile -> PosixRandomAccessFile -> ReopeningRandomAccessFile
 //!   Pread --------------------------> PosixRandomAccessFile -> ReopeningRandomAccessFile
+//!
+//!   KeptMmap  -> PosixMmapReadableFile -> PosixRandomAccessFile       outside of the limits
+//!   KeptPread --------------------------> PosixRandomAccessFile
 //! ```
 #![allow(unsafe_code)] // Maps files.
 
@@ -28,6 +31,9 @@ pub(super) fn open_with_limits(
     access: AccessMode,
 ) -> Result<Arc<dyn RandomAccessFile>> {
     let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
+    if access.is_kept() {
+        return Ok(open_kept(limits, path, file, len, access));
+    }
     if access == AccessMode::Mmap
         && let Some(mmap) = limits.mmaps.acquire()
     {
@@ -43,15 +49,33 @@ pub(super) fn open_with_limits(
             return Ok(Arc::new(PosixMmapReadableFile {
                 map,
                 limits: Arc::clone(limits),
-                _permits: [mmap, bytes],
+                _permits: Some([mmap, bytes]),
             }));
         }
     }
     let path = path.to_path_buf();
     if let Some(permit) = limits.open_files.acquire() {
-        return Ok(Arc::new(PosixRandomAccessFile { path, len, file, _permit: permit }));
+        return Ok(Arc::new(PosixRandomAccessFile { path, len, file, _permit: Some(permit) }));
     }
     Ok(Arc::new(ReopeningRandomAccessFile { path, len }))
+}
+
+/// Maps `file` or keeps it open, outside of the limits.
+fn open_kept(
+    limits: &Arc<ResourceLimits>,
+    path: &Path,
+    file: File,
+    len: u64,
+    access: AccessMode,
+) -> Arc<dyn RandomAccessFile> {
+    if access.is_mapped()
+        && let Some(map) = mmap_file(&file)
+    {
+        let map = Arc::new(map);
+        limits.mmap_pressure.add(&map);
+        return Arc::new(PosixMmapReadableFile { map, limits: Arc::clone(limits), _permits: None });
+    }
+    Arc::new(PosixRandomAccessFile { path: path.to_path_buf(), len, file, _permit: None })
 }
 
 /// Maps a file, or returns `None` if the system refuses.
@@ -68,7 +92,8 @@ fn mmap_file(file: &File) -> Option<Mmap> {
 struct PosixMmapReadableFile {
     map: Arc<Mmap>,
     limits: Arc<ResourceLimits>,
-    _permits: [ResourcePermit; 2],
+    /// None for a file that is kept outside of the limits.
+    _permits: Option<[ResourcePermit; 2]>,
 }
 
 impl RandomAccessFile for PosixMmapReadableFile {
@@ -114,7 +139,8 @@ struct PosixRandomAccessFile {
     path: PathBuf,
     len: u64,
     file: File,
-    _permit: ResourcePermit,
+    /// None for a file that is kept outside of the limits.
+    _permit: Option<ResourcePermit>,
 }
 
 impl RandomAccessFile for PosixRandomAccessFile {

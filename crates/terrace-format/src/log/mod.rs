@@ -19,16 +19,18 @@
 //! the rest of its block.
 //!
 //! [`RecordWriter`] computes the positions of a record's fragments, and [`LogReader`] reads the
-//! records. Neither opens a file.
+//! records. [`TailReader`] reads them while a writer appends more. None of them opens a file.
 
 mod fragment_reader;
 mod reader;
 mod source;
+mod tail_reader;
 mod writer;
 
 pub use fragment_reader::MIN_UNUSED_BEFORE_HOLES;
 pub use reader::{Continuity, LogEnd, LogItem, LogReader};
 pub use source::LogSource;
+pub use tail_reader::{ReadAt, TailItem, TailReader, TailVerdict, Verdict};
 pub use writer::{Fragment, RecordWriter};
 
 use crate::crc;

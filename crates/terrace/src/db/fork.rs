@@ -56,6 +56,10 @@ impl DbInner {
         if mutant!(ForkDuringWrite) {
             return true;
         }
+        // No catch-up changes a memtable.
+        if locks.lock_in_time(self, |inner| &inner.follower_tail, |_| ()).is_none() {
+            return false;
+        }
         let last_sequence = locks.lock_in_time(
             self,
             |inner| &inner.commit,

@@ -5,8 +5,8 @@
 //! A thread takes locks from left to right, and may skip some of them:
 //!
 //! ```text
-//!   commit ──> SnapshotList::counts_by_sequence ──> manifest ─┬─> state ──> leaf locks
-//!                                                   db_lock ──┘
+//!   follower_tail ──> commit ──> SnapshotList::counts_by_sequence ──> manifest ─┬─> state ──> leaf locks
+//!                                                                     db_lock ──┘
 //! ```
 //!
 //! A thread may take a leaf lock while it holds any lock further left. While it holds a leaf lock,
@@ -16,6 +16,8 @@
 //!
 //! - `commit` -> `state`: `make_room_for_write`, `switch_memtable`, `flush`, `close`, `capture`,
 //!   and `request_flush`, which only tries to take `commit`.
+//! - `follower_tail` -> `state`: `install_followed_state`. A follower opens tables and reads its files
+//!   with `follower_tail` locked, and its readers wait for it only if their state is too old.
 //! - `commit` -> `manifest` -> `state`: `retract` and `close_wal`.
 //! - `commit` -> `counts_by_sequence` -> `manifest` -> `state`: `delete_range`, in the step that
 //!   drops tables. No thread can take a snapshot while the edit is installed.
@@ -80,6 +82,7 @@ use terrace_sync::mutant;
 use super::components::background_error::{BackgroundError, forked_process_error, lost_in_fork_error};
 use super::components::background_jobs::BackgroundJobs;
 use super::components::compaction_stats::CompactionStats;
+use super::components::follower_tail::{FollowSchedule, FollowerTail};
 use super::components::memory_budget::MemoryBudget;
 use super::components::memtable_size::MemtableSizer;
 use super::components::obsolete_tables::ObsoleteTables;
@@ -130,6 +133,8 @@ pub(super) struct DbInner {
     pub(super) block_cache: Arc<BlockCache>,
     pub(super) snapshots: Arc<SnapshotList>,
     pub(super) is_read_only: bool,
+    /// Times of the catch-ups. None in a database that is not a follower.
+    pub(super) follow_schedule: Option<FollowSchedule>,
     /// State of a higher layer.
     pub(super) extension: OnceLock<Box<dyn Any + Send + Sync>>,
 
@@ -156,6 +161,8 @@ pub(super) struct DbInner {
 
     // Locks, in lock order.
     pub(super) fork_state: ForkState,
+    /// One thread at a time catches up. None in a database that is not a follower.
+    pub(super) follower_tail: Mutex<Option<Box<FollowerTail>>>,
     /// One writer at a time takes sequence numbers and appends to the WAL. None in a read-only
     /// database and after close.
     pub(super) commit: Mutex<Option<WalWriter>>,
@@ -201,6 +208,10 @@ pub(super) struct ReadState {
     pub(super) version: Arc<Version>,
     /// Sequence number up to which all writes are in tables. Tables may hold no later one.
     pub(super) flushed_sequence: SequenceNumber,
+    /// Sequence number of the state, in a follower. It and the memtables and tables are installed
+    /// together, so that no reader combines those of two states. In other databases, each write
+    /// advances the visible sequence number instead.
+    pub(super) followed_sequence: Option<SequenceNumber>,
 }
 
 /// State behind the lock `DbInner::state`.
@@ -337,6 +348,7 @@ impl ReadState {
             immutable_memtables: newest_first.map(|immutable| Arc::clone(&immutable.memtable)).collect(),
             version: Arc::clone(&state.version_set.version),
             flushed_sequence: state.version_set.last_sequence,
+            followed_sequence: None,
         }
     }
 }
@@ -373,7 +385,11 @@ impl DbInner {
 
     /// Error for a write to a database that is closed or read-only.
     pub(super) fn closed_error(&self) -> Error {
-        let reason = if self.is_read_only { "database is read-only" } else { "database is closed" };
+        let reason = match (&self.follow_schedule, self.is_read_only) {
+            (Some(_), _) => "a follower cannot write",
+            (None, true) => "database is read-only",
+            (None, false) => "database is closed",
+        };
         Error::NotSupported(reason.into())
     }
 

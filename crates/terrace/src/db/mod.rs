@@ -15,6 +15,7 @@ pub(crate) mod components;
 mod db_stats;
 mod delete_range;
 mod extension;
+mod follower;
 mod fork;
 mod ingest;
 mod inner;
@@ -38,6 +39,7 @@ pub use components::pinned_value::PinnedValue;
 pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
 pub use db_stats::{CompactionStatus, LevelStats, MemoryPart, MemoryUse, Stats};
 pub(crate) use ingest::{NewTable, TableStage};
+pub use follower::FollowOptions;
 pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;
@@ -314,7 +316,7 @@ impl Db {
     /// ```
     pub fn snapshot(&self) -> Snapshot {
         let handle = self.handle();
-        handle.inner.snapshots.new_snapshot(handle.inner.read_state.visible_seqno()).attach(handle)
+        handle.inner.new_snapshot().attach(handle)
     }
 
     /// Returns a cursor on the current state. It can seek, and later writes do not change it.

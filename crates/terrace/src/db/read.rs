@@ -68,6 +68,14 @@ impl DbInner {
         block_options: BlockReadOptions,
         take: impl FnOnce(FoundValue<'_>) -> T,
     ) -> Result<Option<T>> {
+        if self.follow_schedule.is_some() {
+            if block_options.only_in_memory {
+                self.check_no_catch_up_due(options)?;
+            }
+            return self.with_followed_state(options, |read_state, sequence| {
+                self.get_from(read_state, user_key, sequence, block_options, take)
+            })?;
+        }
         let install_count = self.read_state.install_count();
         let (read_state, visible) = self.read_state.load();
         let sequence = self.read_sequence(options, visible)?;
@@ -114,8 +122,7 @@ impl DbInner {
 
     fn multi_get(&self, keys: &[impl AsRef<[u8]>], options: &ReadOptions) -> Result<Vec<Option<Vec<u8>>>> {
         let install_count = self.read_state.install_count();
-        let (read_state, visible) = self.read_state.load_one_moment();
-        let sequence = self.read_sequence(options, visible)?;
+        let (read_state, sequence) = self.pin_read_state(options)?;
         let block_options = BlockReadOptions::from_read_options(options);
         // Neighbouring keys share blocks.
         let mut order: Vec<usize> = (0..keys.len()).collect();
@@ -164,11 +171,24 @@ impl DbInner {
     /// Creates an iterator over the current state or over a snapshot.
     pub(super) fn new_iter(handle: &Arc<DbHandle>, options: &ReadOptions) -> DbIterator {
         let inner = &handle.inner;
-        let (read_state, visible) = inner.read_state.load_one_moment();
-        match inner.read_sequence(options, visible) {
-            Ok(sequence) => DbInner::new_iter_at(handle, &read_state, sequence, options),
-            Err(error) => DbInner::new_iter_at(handle, &read_state, 0, options).with_permanent_error(error),
+        match inner.pin_read_state(options) {
+            Ok((read_state, sequence)) => DbInner::new_iter_at(handle, &read_state, sequence, options),
+            Err(error) => {
+                let read_state = Arc::clone(&inner.read_state.current());
+                DbInner::new_iter_at(handle, &read_state, 0, options).with_permanent_error(error)
+            }
         }
+    }
+
+    /// Returns the read state and the sequence number for a read that holds them for some time.
+    pub(super) fn pin_read_state(&self, options: &ReadOptions) -> Result<(Arc<ReadState>, SequenceNumber)> {
+        if self.follow_schedule.is_some() {
+            return self
+                .with_followed_state(options, |read_state, sequence| (Arc::clone(read_state), sequence));
+        }
+        let (read_state, visible) = self.read_state.load_one_moment();
+        let sequence = self.read_sequence(options, visible)?;
+        Ok((Arc::clone(&read_state), sequence))
     }
 
     /// Creates an iterator over the state that `sequence` sees in `read_state`.

@@ -42,13 +42,11 @@ impl DbInner {
     /// Creates an iterator over the current state or over a snapshot. An error in `options` is the
     /// only item of the iterator.
     pub(super) fn new_scan(handle: &Arc<DbHandle>, options: ReadOptions) -> Iter {
-        let (read_state, visible) = handle.inner.read_state.load_one_moment();
-        let sequence = match handle.inner.read_sequence(&options, visible) {
-            Ok(sequence) => sequence,
+        let (read_state, sequence) = match handle.inner.pin_read_state(&options) {
+            Ok(pinned) => pinned,
             Err(error) => return Iter::from(error),
         };
-        let source =
-            ScanSource { handle: Arc::clone(handle), read_state: Arc::clone(&read_state), sequence, options };
+        let source = ScanSource { handle: Arc::clone(handle), read_state, sequence, options };
         Iter::new(Ok(Box::new(source)))
     }
 

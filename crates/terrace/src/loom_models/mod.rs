@@ -22,6 +22,7 @@ mod background_error;
 mod cache;
 mod commit_publisher;
 mod exclusive_writer;
+mod follower;
 mod hazard;
 mod memtable;
 mod obsolete_tables;
@@ -81,6 +82,11 @@ pub static MODELS: &[Model] = &[
         "read_state",
         "a reader's sequence number is not too old for its read state",
         read_state::reader_beside_install,
+    ),
+    Model::exhaustive(
+        "follower",
+        "a reader of a follower finds each record of its state, and no later reader an earlier state",
+        follower::reader_beside_catch_up,
     ),
     Model::exhaustive(
         "obsolete_tables",

@@ -88,6 +88,8 @@ pub(crate) struct TableCache {
     options: Options,
     context: Arc<TableReaderContext>,
     capacity: usize,
+    /// True if each open table stays open as long as its metadata: see [`TableCache::hold`].
+    keeps_tables: bool,
     eviction: Mutex<ClockEviction>,
     /// True if a read of some table may wait for the storage. Relaxed: a hint.
     may_block: AtomicBool,
@@ -151,9 +153,28 @@ impl TableCache {
             options: options.clone(),
             context,
             capacity,
+            keeps_tables: false,
             eviction: Mutex::default(),
             may_block: AtomicBool::new(false),
             on_stats,
+        }
+    }
+
+    /// Returns this cache for a database whose files another process removes at any time. No limit
+    /// closes a table.
+    pub(crate) fn keeping_tables(self, keeps_tables: bool) -> TableCache {
+        TableCache { keeps_tables, ..self }
+    }
+
+    /// Opens the table of `file`, unless it is open. Returns false if the file does not exist.
+    pub(crate) fn hold(&self, file: TableRef<'_>) -> Result<bool> {
+        if file.handle.reader.protect().is_some() || mutant!(TableOpenedAtFirstRead) {
+            return Ok(true);
+        }
+        match self.open_and_insert(&file) {
+            Ok(_) => Ok(true),
+            Err(error) if is_missing_table(&error) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
@@ -218,7 +239,12 @@ impl TableCache {
     fn open(&self, number: u64, size: u64) -> Result<TableReader> {
         let path = self.directory.join(FileName::Table(number).to_string());
         let fs = &self.options.env.fs;
-        let access = if self.options.paranoid_checks { AccessMode::Pread } else { AccessMode::Mmap };
+        let access = match (self.keeps_tables, self.options.paranoid_checks) {
+            (false, false) => AccessMode::Mmap,
+            (false, true) => AccessMode::Pread,
+            (true, false) => AccessMode::KeptMmap,
+            (true, true) => AccessMode::KeptPread,
+        };
         let (path, file) = match fs.open_random_access(&path, access) {
             Err(error) if error.is_not_found() => {
                 let old = self.directory.join(FileName::OldTable(number).to_string());
@@ -240,6 +266,9 @@ impl TableCache {
     fn evict_for(&self, opened: &Arc<TableHandle>, other: Option<Retired<TableReader>>) {
         let mut clock = self.eviction.lock();
         clock.close(other);
+        if self.keeps_tables {
+            return;
+        }
         // Two rounds suffice, because the first round clears every mark.
         for _ in 0..2 * clock.open_tables.len() {
             if clock.open_tables.len() < self.capacity && !self.context.memory.is_over_limit() {
@@ -266,9 +295,16 @@ impl TableCache {
     }
 }
 
-/// Error for a table file that does not exist. Its kind is not `NotFound`, which callers take for a
-/// missing key.
+/// Reason of an error for a table file that does not exist. Its kind is not `NotFound`, which callers
+/// take for a missing key.
+#[derive(Debug, thiserror::Error)]
+#[error("table file is missing")]
+struct MissingTable;
+
 fn missing_table_error(error: &FileError) -> Error {
-    let cause = io::Error::other("table file is missing");
-    Error::from(FileError::new("open", &error.path, cause))
+    Error::from(FileError::new("open", &error.path, io::Error::other(MissingTable)))
+}
+
+fn is_missing_table(error: &Error) -> bool {
+    matches!(error, Error::Io(error) if error.source.get_ref().is_some_and(|cause| cause.is::<MissingTable>()))
 }

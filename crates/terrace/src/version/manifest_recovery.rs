@@ -215,8 +215,8 @@ pub(crate) fn has_incompatible_suffix(stored: &[u8], comparator: &InternalCompar
 }
 
 /// Counters that every MANIFEST must contain.
-#[derive(Default)]
-struct ManifestNumbers {
+#[derive(Clone, Copy, Default)]
+pub(super) struct ManifestNumbers {
     next_file_number: Option<u64>,
     log_number: Option<u64>,
     last_sequence: Option<u64>,
@@ -231,14 +231,14 @@ pub(crate) const MAX_FILE_NUMBER: u64 = u64::MAX / 2;
 pub(crate) const MAX_UNLISTED_FILE_NUMBER: u64 = MAX_FILE_NUMBER / 2;
 
 impl ManifestNumbers {
-    fn apply(&mut self, edit: &VersionEdit) {
+    pub(super) fn apply(&mut self, edit: &VersionEdit) {
         self.next_file_number = edit.next_file_number.or(self.next_file_number);
         self.log_number = edit.log_number.or(self.log_number);
         self.last_sequence = edit.last_sequence.or(self.last_sequence);
     }
 
     /// Returns the next file number. A missing counter, or one above its maximum, is an error.
-    fn check(&self, path: &Path) -> Result<u64> {
+    pub(super) fn check(&self, path: &Path) -> Result<u64> {
         let check = |number: Option<u64>, name: &str, max: u64| match number {
             Some(number) if number <= max => Ok(number),
             Some(number) => {

@@ -12,6 +12,7 @@ mod allowed_seeks;
 mod manifest;
 mod manifest_mark;
 mod manifest_recovery;
+mod manifest_tail;
 mod point_lookup;
 mod seek_compaction;
 mod version_builder;
@@ -25,6 +26,7 @@ pub(crate) use manifest_recovery::{
     MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER, ManifestRecovery, has_incompatible_suffix,
     read_comparator_name, read_current,
 };
+pub(crate) use manifest_tail::ManifestTail;
 pub(crate) use point_lookup::ReadCompactionHint;
 pub(crate) use version_builder::VersionBuilder;
 pub(crate) use version_set::VersionSet;

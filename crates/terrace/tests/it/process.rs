@@ -44,6 +44,7 @@ fn task() {
         "open" => Db::open(path, &options).map(drop),
         "repair" => terrace::repair(path, &options, &RepairOptions::default()).map(drop),
         "fill many databases" => crate::shared_budget::fill_many_databases(Path::new(&path)),
+        "follow" => crate::followers::check_follower(Path::new(&path)),
         "destroy" => terrace::destroy(path, &options),
         other => panic!("unknown task {other}"),
     };

@@ -43,6 +43,11 @@ impl WriterProcess {
         self.signal(Signal::CONT)
     }
 
+    /// Ends the standard input of the process.
+    pub(in crate::harness) fn close_input(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
     fn signal(&self, signal: Signal) -> Result<(), String> {
         let sent = kill_process(Pid::from_child(&self.child), signal);
         sent.map_err(|error| format!("signal {signal:?}: {error}"))

@@ -71,6 +71,11 @@ impl SortedChunk {
         self.records.push(record);
     }
 
+    /// Returns the number of records.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
     /// Inserts all records into `memtable`, in key order if `should_sort` is set, and clears the
     /// chunk.
     pub(crate) fn insert_into(&mut self, memtable: &Memtable, should_sort: bool) {

@@ -12,6 +12,7 @@ use super::open::DbOpener;
 use crate::cache::{self, BlockCache};
 use crate::compaction::picker::{CompactionLimits, tombstones};
 use crate::db::components::background_error::BackgroundError;
+use crate::db::components::follower_tail::FollowSchedule;
 use crate::db::components::memory_budget::MemoryBudget;
 use crate::db::components::memtable_size::MemtableSizer;
 use crate::db::components::obsolete_tables::ObsoleteTables;
@@ -61,12 +62,15 @@ impl DbOpener<'_> {
             directory: self.directory.to_path_buf(),
             absolute_directory: options.env.fs.absolute(self.directory),
             compaction_limits: compaction_limits(&options),
-            table_cache: Arc::new(TableCache::new(
-                self.directory,
-                &options,
-                context,
-                schedule_on_many_tombstones(Weak::clone(inner)),
-            )),
+            table_cache: Arc::new(
+                TableCache::new(
+                    self.directory,
+                    &options,
+                    context,
+                    schedule_on_many_tombstones(Weak::clone(inner)),
+                )
+                .keeping_tables(self.follower.is_some()),
+            ),
             table_options: options.table_options(&self.comparator),
             memtable_sizer: MemtableSizer::new(&options),
             write_queue: new_write_queue(&options, &memtable),
@@ -80,6 +84,7 @@ impl DbOpener<'_> {
             memory_budget,
             write_controller: WriteController::default(),
             is_read_only: wal_writer.is_none(),
+            follow_schedule: self.follower.as_ref().map(|(every, _)| FollowSchedule::new(*every)),
             extension: OnceLock::new(),
             read_state,
             next_file_number,
@@ -87,6 +92,7 @@ impl DbOpener<'_> {
             is_shutting_down: AtomicBool::new(false),
             wal_sync: WalSync::new(wal_writer.iter().map(|writer| writer.wal.clone()).collect()),
             fork_state: ForkState::default(),
+            follower_tail: Mutex::new(self.follower.map(|(_, tail)| tail)),
             commit: Mutex::new(wal_writer),
             manifest: Mutex::new(manifest),
             state: Mutex::new(new_state(version_set, memtable)),
@@ -189,6 +195,7 @@ fn first_read_state(
         immutable_memtables,
         version: Arc::clone(&version_set.version),
         flushed_sequence,
+        followed_sequence: None,
     };
     ReadStateCell::new(read_state, writer.map_or(flushed_sequence, |writer| writer.last_sequence))
 }

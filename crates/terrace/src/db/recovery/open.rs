@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use terrace_env::{Env, FileLock, LockMode};
 use terrace_format::compress::SNAPPY;
@@ -23,6 +24,7 @@ use terrace_sync::mutant;
 use super::log_replay::{LogReplay, ReplayOutcome};
 use super::parallel_insert::ParallelInserter;
 use crate::db::components::directory::{list_db_files, lock_directory, lock_directory_shared};
+use crate::db::components::follower_tail::FollowerTail;
 use crate::db::components::lost_directory::LostDirectory;
 use crate::db::components::memory_budget::MemoryBudget;
 use crate::db::components::memtable_size::MemtableSizer;
@@ -39,7 +41,7 @@ use crate::options::Options;
 use crate::shared_budget::SharedBudget;
 use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::table::FinishedTable;
-use crate::version::{CommitError, LogWriteMethod, Manifest, ManifestRecovery};
+use crate::version::{CommitError, LogWriteMethod, Manifest, ManifestRecovery, ManifestTail};
 
 /// Log file that the WAL writer continues, with the state of its record writer.
 type ReusedLog = (WalFile, RecordWriter);
@@ -116,6 +118,29 @@ impl DbInner {
         let mut opener = DbOpener::new(directory, &options, comparator, logger, recovered);
         opener.allows_damage = allows_damage;
         opener.into_read_only(lock)
+    }
+
+    /// Opens for reads beside a writer, without a lock. The state is empty before the first
+    /// catch-up.
+    pub(in crate::db) fn open_follower(
+        directory: &Path,
+        options: &Options,
+        every: Duration,
+    ) -> Result<Arc<DbInner>> {
+        let options = options.sanitized();
+        let env = &options.env;
+        if !env.fs.exists(&directory.join(FileName::Current.to_string()))? {
+            return Err(missing_database_error(directory));
+        }
+        let comparator = InternalComparator::new(Arc::clone(&options.comparator));
+        let tail = FollowerTail::new(env, directory, ManifestTail::open(env, directory, &comparator)?);
+        let logger = options.logger.clone().unwrap_or_else(|| Arc::new(NoLogger));
+        let empty = ManifestRecovery::for_new_database(&comparator);
+        let mut opener = DbOpener::new(directory, &options, comparator, logger, empty);
+        opener.follower = Some((every, Box::new(tail)));
+        let memtable = opener.new_memtable();
+        let manifest = Manifest::new(env, directory, 0);
+        Ok(opener.into_inner(memtable, Vec::new(), AtomicU64::new(0), manifest, None, None))
     }
 
     /// Copies logs with skipped records to `lost/`, durably, and adds the paths of the copies to
@@ -235,6 +260,8 @@ pub(super) struct DbOpener<'a> {
     /// True for a read-only open that reports damage instead of failing.
     allows_damage: bool,
     pub(super) report: RecoveryReport,
+    /// Files of a follower, and the maximum age of the states that its reads show.
+    pub(super) follower: Option<(Duration, Box<FollowerTail>)>,
 }
 
 impl<'a> DbOpener<'a> {
@@ -258,6 +285,7 @@ impl<'a> DbOpener<'a> {
             chunk_pool,
             allows_damage: false,
             report: RecoveryReport::default(),
+            follower: None,
         }
     }
 

@@ -332,7 +332,7 @@ impl DbInner {
     }
 
     fn last_change(&self, user_key: &[u8]) -> Result<Option<SequenceNumber>> {
-        let (read_state, visible) = self.read_state.load();
+        let (read_state, visible) = self.pin_read_state(&DEFAULT_READ_OPTIONS)?;
         match newest_in_memtables(&read_state, user_key, visible) {
             None => self.newest_in_tables(&read_state, user_key, visible),
             newest => Ok(newest),

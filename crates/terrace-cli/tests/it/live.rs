@@ -1,0 +1,31 @@
+//! Reads beside a process that has the database open.
+#![allow(clippy::unwrap_used, reason = "tests fail if the database fails")]
+
+use terrace::{Db, Options};
+
+use crate::cli_test::CliTest;
+
+#[test]
+fn live_reads_beside_a_writer() {
+    let trial = CliTest::with_entries("CH/Bern\t46.95,7.45\n");
+    let db = Db::open(trial.path("db"), &Options::default()).unwrap();
+    db.put("CH/Chur", "46.85,9.53").unwrap();
+    trial.run("get db CH/Chur").assert_contains(2, &["lock"]);
+    let names = trial.list("db");
+    trial.run("get --live db CH/Chur").assert_output(0, "46.85,9.53\n");
+    trial.run("scan --live db").assert_output(0, "CH/Bern\t46.95,7.45\nCH/Chur\t46.85,9.53\n");
+    trial.run("dump --live db").assert_output(0, "CH/Bern\t46.95,7.45\nCH/Chur\t46.85,9.53\n");
+    trial.run("stat --live db").assert_contains(0, &["db"]);
+    assert_eq!(trial.list("db"), names, "it wrote nothing");
+    db.put("CH/Thun", "46.76,7.63").unwrap();
+    trial.run("get --live db CH/Thun").assert_output(0, "46.76,7.63\n");
+    db.close().unwrap();
+    trial.run("get --live db CH/Thun").assert_output(0, "46.76,7.63\n");
+}
+
+#[test]
+fn live_of_no_database() {
+    let trial = CliTest::new();
+    trial.run("get --live db key").assert_contains(2, &["db"]);
+    trial.run("scan --live --allow-damage db").assert_contains(2, &["--allow-damage"]);
+}

@@ -1,0 +1,184 @@
+//! History of a database that followers read. The state after each write is known, so that any state
+//! that a follower shows can be checked.
+//!
+//! ```text
+//!   write n    "count" := n    slot a(n) := n, and bytes up to a length    now and then: delete slot d(n)
+//!   state n    count = n, and for each slot the number of its last write
+//! ```
+
+use terrace::{Db, Snapshot};
+use terrace_testkit::rng::splitmix;
+
+/// Number of slots. They fit a few memtables of the smallest size.
+const SLOTS: u64 = 400;
+
+/// Key with the number of the last write.
+const COUNT: &[u8] = b"count";
+
+/// Maximum length of a value, in bytes.
+const MAX_VALUE_LEN: u64 = 300;
+
+/// Number of writes from one delete to the next.
+const DELETE_PERIOD: u64 = 3;
+
+/// Operation of a batch: a key, and a value or a deletion.
+pub type Operation = (Vec<u8>, Option<Vec<u8>>);
+
+fn random(write: u64, purpose: u64) -> u64 {
+    let mut state = write * 4 + purpose;
+    splitmix(&mut state)
+}
+
+fn slot_key(slot: u64) -> Vec<u8> {
+    format!("slot{slot:05}").into_bytes()
+}
+
+fn put_slot(write: u64) -> u64 {
+    random(write, 0) % SLOTS
+}
+
+/// Returns the slot that `write` deletes, which is never the one that it sets.
+fn deleted_slot(write: u64) -> Option<u64> {
+    let other = 1 + random(write, 1) % (SLOTS - 1);
+    write.is_multiple_of(DELETE_PERIOD).then(|| (put_slot(write) + other) % SLOTS)
+}
+
+fn value(write: u64) -> Vec<u8> {
+    let mut bytes = write.to_le_bytes().to_vec();
+    bytes.resize(bytes.len() + (random(write, 2) % MAX_VALUE_LEN) as usize, write as u8);
+    bytes
+}
+
+/// Returns the operations of the batch with this number. The first number is 1.
+pub fn batch(write: u64) -> Vec<Operation> {
+    let mut operations = vec![
+        (COUNT.to_vec(), Some(write.to_le_bytes().to_vec())),
+        (slot_key(put_slot(write)), Some(value(write))),
+    ];
+    operations.extend(deleted_slot(write).map(|slot| (slot_key(slot), None)));
+    operations
+}
+
+/// Returns the sequence number of the last operation of the batches up to this number.
+fn last_sequence(write: u64) -> u64 {
+    2 * write + write / DELETE_PERIOD
+}
+
+/// Returns the number of the last write, by a value of the key that [`batch`] sets in each batch.
+pub fn count_of(value: Option<&[u8]>) -> Result<u64, String> {
+    match value {
+        None => Ok(0),
+        Some(bytes) => Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| "malformed count".to_owned())?)),
+    }
+}
+
+/// Returns the number of the last write in `db`.
+pub fn count_in(db: &Db) -> Result<u64, String> {
+    count_of(db.get(COUNT).map_err(|error| error.to_string())?.as_deref())
+}
+
+/// Key of the count.
+pub fn count_key() -> &'static [u8] {
+    COUNT
+}
+
+/// State after some writes.
+#[derive(Debug, Clone)]
+pub struct ExpectedState {
+    write: u64,
+    /// Number of the write that set each slot.
+    slots: Vec<Option<u64>>,
+}
+
+impl Default for ExpectedState {
+    fn default() -> ExpectedState {
+        ExpectedState { write: 0, slots: vec![None; SLOTS as usize] }
+    }
+}
+
+impl ExpectedState {
+    /// Number of the last write.
+    pub fn write(&self) -> u64 {
+        self.write
+    }
+
+    /// Moves to the state after `write`, which is not earlier.
+    fn advance_to(&mut self, write: u64) {
+        for next in self.write + 1..=write {
+            self.slots[put_slot(next) as usize] = Some(next);
+            if let Some(deleted) = deleted_slot(next) {
+                self.slots[deleted as usize] = None;
+            }
+        }
+        self.write = self.write.max(write);
+    }
+
+    /// Compares each entry of `snapshot` with the state of its count, and moves to that state.
+    pub fn check_next(&mut self, snapshot: &Snapshot) -> Result<(), String> {
+        let count = snapshot.get(COUNT).map_err(|error| error.to_string())?;
+        let write = count_of(count.as_deref())?;
+        if write < self.write {
+            return Err(format!("the state went back from write {} to write {write}", self.write));
+        }
+        self.advance_to(write);
+        if snapshot.sequence() != last_sequence(write) {
+            let expected = last_sequence(write);
+            return Err(format!(
+                "write {write} at sequence number {}, expected {expected}",
+                snapshot.sequence()
+            ));
+        }
+        self.check(snapshot)
+    }
+
+    /// Compares each entry of `snapshot` with this state.
+    pub fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
+        let ExpectedState { write, slots } = self;
+        let mut found = snapshot.iter();
+        let mut next = || match found.next() {
+            None => Ok(None),
+            Some(Err(error)) => Err(format!("write {write}: {error}")),
+            Some(Ok(entry)) => Ok(Some(entry)),
+        };
+        let mut expected: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(slots.len() + 1);
+        if *write > 0 {
+            expected.push((COUNT.to_vec(), write.to_le_bytes().to_vec()));
+        }
+        let live = (0..).zip(slots).filter_map(|(slot, set_by)| Some((slot_key(slot), value((*set_by)?))));
+        expected.extend(live);
+        for (key, value) in expected {
+            let entry = next()?;
+            if entry.as_ref() != Some(&(key.clone(), value.clone())) {
+                let found = entry.map(|(key, value)| describe(&key, &value));
+                return Err(format!("write {write}: {found:?}, expected {}", describe(&key, &value)));
+            }
+        }
+        match next()? {
+            None => Ok(()),
+            Some((key, value)) => Err(format!("write {write}: unexpected {}", describe(&key, &value))),
+        }
+    }
+
+    /// Compares gets of some slots with this state.
+    pub fn check_gets(&self, snapshot: &Snapshot) -> Result<(), String> {
+        for slot in (self.write % 7..SLOTS).step_by(7) {
+            let found = snapshot.get(slot_key(slot)).map_err(|error| error.to_string())?;
+            let expected = self.slots[slot as usize].map(value);
+            if found != expected {
+                let describe = |value: Option<Vec<u8>>| value.map(|value| describe(&slot_key(slot), &value));
+                let write = self.write;
+                return Err(format!(
+                    "write {write}, slot {slot}: {:?}, expected {:?}",
+                    describe(found),
+                    describe(expected)
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn describe(key: &[u8], value: &[u8]) -> String {
+    let number = value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    format!("{} of write {number}, {} bytes", key.escape_ascii(), value.len())
+}
