@@ -8,6 +8,8 @@
 //!   leveldb_options_t       options                              leveldb_logger_t       logger
 //!   leveldb_readoptions_t,  read_write_options
 //!   leveldb_writeoptions_t                                       versions, free         library
+//!   terrace_txn_t           transactions, txn_options
+//!   terrace_unchanged_t     conditional_write
 //! ```
 //!
 //! `include/leveldb/c.h` and `include/terrace/terrace.h` document the functions. Handles are boxes,
@@ -18,6 +20,7 @@ mod batch;
 mod cache;
 mod callback_state;
 mod comparator;
+mod conditional_write;
 mod database;
 mod env;
 mod filter;
@@ -29,3 +32,5 @@ mod options;
 mod property;
 mod read_write_options;
 mod snapshot;
+mod transactions;
+mod txn_options;

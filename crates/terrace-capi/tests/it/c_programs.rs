@@ -67,6 +67,17 @@ fn every_function_of_terrace() {
 }
 
 #[test]
+fn transactions() {
+    check("transactions", SANITIZED);
+}
+
+/// Without AddressSanitizer, the locks and the counters of the program meet at full speed.
+#[test]
+fn transactions_at_full_speed() {
+    check("transactions", &[]);
+}
+
+#[test]
 fn destroy_order_and_null_handles() {
     check("lifetimes", SANITIZED);
 }
