@@ -14,6 +14,7 @@ pub(crate) mod man;
 pub(crate) mod put;
 pub(crate) mod repair;
 pub(crate) mod scan;
+pub(crate) mod shell;
 pub(crate) mod stat;
 pub(crate) mod tour;
 pub(crate) mod verify;

@@ -11,4 +11,5 @@ mod help;
 mod leveldb_interop;
 mod maintenance;
 mod restricted_process;
+mod shell;
 mod tour;
