@@ -1,7 +1,7 @@
 //! Engines in another program, which uses the protocol of [`crate::run::protocol`].
 //!
-//! goleveldb, Pebble and Badger are in one Go program, whose sources are in the directory `go` of this
-//! crate. It is built before its first measurement into the directory of the running program.
+//! goleveldb, Pebble and Badger are in one Go program, whose sources are in the directory `go` of
+//! this crate. It is built before its first measurement into the directory of the running program.
 //! `go build` decides whether it is up to date. Finding the program builds nothing.
 
 use std::env;
