@@ -4,7 +4,11 @@
  *
  * All functions work on the objects of leveldb/c.h and follow its rules for errors, memory, threads
  * and NULL. A program that also runs with LevelDB's own library looks these names up at run time:
- * dlsym(RTLD_DEFAULT, "terrace_version") is NULL there. */
+ * dlsym(RTLD_DEFAULT, "terrace_version") is NULL there.
+ *
+ * The message of an error begins with its kind, as in LevelDB: "NotFound: ", "Corruption: ",
+ * "Not implemented: ", "Invalid argument: ", "IO error: ". Functions of transactions have one kind
+ * more, for an interfering writer or transaction: "Busy: ". */
 
 #ifndef TERRACE_TERRACE_H_
 #define TERRACE_TERRACE_H_
@@ -82,6 +86,162 @@ uint64_t terrace_catch_up(leveldb_t* db, char** errptr);
  * error or a crash some of the keys may be removed; the others are unchanged. */
 void terrace_delete_range(leveldb_t* db, const char* start_key, size_t start_key_len, const char* limit_key,
                           size_t limit_key_len, char** errptr);
+
+/* ---- Transactions ---- */
+
+/* A transaction reads one state of the database, and its writes take effect together at the commit.
+ * The commit fails if another writer or transaction has changed anything that it read; plain writers
+ * need not know of transactions. The program then repeats the whole transaction:
+ *
+ *   for (;;) {
+ *     terrace_txn_t* txn = terrace_begin(db, NULL, &err);
+ *     char* value = terrace_txn_get(txn, key, key_len, &value_len, &err);
+ *     ...
+ *     terrace_txn_put(txn, key, key_len, next, next_len, &err);
+ *     int done = err == NULL && terrace_txn_commit(txn, NULL, &err);
+ *     int again = terrace_txn_should_retry(txn);
+ *     terrace_txn_destroy(txn);
+ *     if (done || !again) break;
+ *     leveldb_free(err);
+ *     err = NULL;
+ *   }
+ *
+ * Every function accepts a NULL transaction, with an error, so a program may check once, at the end.
+ *
+ * A transaction keeps old versions on disk from its first read to its end, so it should be short. One
+ * thread at a time uses it; a call beside one of another thread returns an error at once, and the
+ * transaction continues. After its commit or rollback, all calls but terrace_txn_error,
+ * terrace_txn_should_retry, terrace_txn_rollback and terrace_txn_destroy return an error. It may
+ * outlive its database, but cannot commit then. A forked child may read with a transaction of its
+ * parent, but cannot lock keys or commit. */
+typedef struct terrace_txn_t terrace_txn_t;
+typedef struct terrace_txn_options_t terrace_txn_options_t;
+
+/* Isolation levels. The default excludes all anomalies: the result is that of running the transaction
+ * alone, at the moment of its commit. Snapshot isolation checks only the keys that the transaction
+ * writes, or reads for update, so two transactions may each read a key that the other one writes. */
+enum {
+  terrace_serializable = 0,
+  terrace_snapshot_isolation = 1
+};
+
+terrace_txn_options_t* terrace_txn_options_create(void);
+void terrace_txn_options_destroy(terrace_txn_options_t*);
+
+/* Returns 0, and changes nothing, if there is no such level. */
+uint8_t terrace_txn_options_set_isolation(terrace_txn_options_t*, int level);
+
+/* Locks each key at its first read or write until the end of the transaction. Other locking
+ * transactions wait, at most for the timeout, so hot keys cause fewer conflicts. A read then returns
+ * the newest value. Default: 0, and a timeout of 1,000 ms. */
+void terrace_txn_options_set_locking(terrace_txn_options_t*, uint8_t);
+void terrace_txn_options_set_lock_timeout_ms(terrace_txn_options_t*, uint64_t);
+
+/* Maximum size of the reads and writes in memory, in bytes. A call beyond it fails with
+ * terrace_txn_too_large and changes nothing. Default: 64 MiB. */
+void terrace_txn_options_set_memory(terrace_txn_options_t*, size_t bytes);
+
+/* Makes the commit return only when the writes are durable. Default: 0. */
+void terrace_txn_options_set_sync(terrace_txn_options_t*, uint8_t);
+
+/* Begins a transaction. NULL options are the defaults, and are copied. Returns NULL after an error.
+ * The first read, not this call, determines the state that the transaction reads. */
+terrace_txn_t* terrace_begin(leveldb_t* db, const terrace_txn_options_t* options, char** errptr);
+
+/* Frees the transaction, and rolls it back if it has not ended. */
+void terrace_txn_destroy(terrace_txn_t*);
+
+/* Reads of one key, like leveldb_get. They see the transaction's own writes, and otherwise its state
+ * of the database.
+ *   get              the commit fails if another writer writes the key; not checked by snapshot isolation
+ *   get_for_update   the commit fails if another writer writes the key, at each level; with locking,
+ *                    locks the key exclusively
+ *   get_untracked    the commit does not check the key */
+char* terrace_txn_get(terrace_txn_t*, const char* key, size_t key_len, size_t* value_len, char** errptr);
+char* terrace_txn_get_for_update(terrace_txn_t*, const char* key, size_t key_len, size_t* value_len,
+                                 char** errptr);
+char* terrace_txn_get_untracked(terrace_txn_t*, const char* key, size_t key_len, size_t* value_len,
+                                char** errptr);
+
+/* Like terrace_txn_get for each key, with the arrays of terrace_multi_get. */
+void terrace_txn_multi_get(terrace_txn_t*, size_t count, const char* const* keys, const size_t* key_lens,
+                           char** values, size_t* value_lens, char** errptr);
+
+/* Writes, which other readers see after the commit. */
+void terrace_txn_put(terrace_txn_t*, const char* key, size_t key_len, const char* value, size_t value_len,
+                     char** errptr);
+void terrace_txn_delete(terrace_txn_t*, const char* key, size_t key_len, char** errptr);
+
+/* Creates an iterator over the transaction's state with its own writes until now, for leveldb_iter_*
+ * and terrace_iter_*. The commit of a serializable transaction checks the range that the iterator
+ * reads, and so notices new keys, too. Bounds and prefix of the options apply; a snapshot in them is an
+ * error. The iterator may outlive its transaction. Returns NULL after an error. */
+leveldb_iterator_t* terrace_txn_iterator(terrace_txn_t*, const leveldb_readoptions_t* options, char** errptr);
+
+/* Marks the current moment, and returns its identifier, which no other savepoint of the process has; 0
+ * after an error. rollback_to removes the writes since then, and later savepoints. The savepoint stays
+ * valid, and the commit still checks the reads. Nothing is to be freed. */
+uint64_t terrace_txn_savepoint(terrace_txn_t*, char** errptr);
+void terrace_txn_rollback_to(terrace_txn_t*, uint64_t savepoint, char** errptr);
+
+/* Writes everything and returns 1, or writes nothing and returns 0. After 0, an unchanged `*errptr`
+ * means that another writer or transaction interfered: try again. Stores the sequence number of the
+ * last write in `*sequence`, or that of the state that a transaction without writes has read; 0 after
+ * a failure. `sequence` may be NULL. Ends the transaction in either case. */
+uint8_t terrace_txn_commit(terrace_txn_t*, uint64_t* sequence, char** errptr);
+
+/* Ends the transaction without a write. */
+void terrace_txn_rollback(terrace_txn_t*, char** errptr);
+
+/* Codes of the last failed call of a transaction. */
+enum {
+  terrace_txn_ok = 0,           /* No call has failed. */
+  terrace_txn_conflict = 1,     /* Another writer changed a key on which the transaction depends. */
+  terrace_txn_deadlock = 2,     /* Transactions waited for each other; this one has lost its locks. */
+  terrace_txn_lock_timeout = 3, /* A lock was not released in time; this one has lost its locks. */
+  terrace_txn_too_large = 4,    /* The memory limit; without this call, the transaction may commit. */
+  terrace_txn_other_error = 5
+};
+
+/* Returns the code of the last failed call. Stores its message, which names the key of a conflict, in
+ * `*message`, unless that is NULL: valid until the next call for the transaction; NULL for
+ * terrace_txn_ok. NULL arguments and calls beside those of another thread are not recorded. */
+int terrace_txn_error(const terrace_txn_t*, const char** message);
+
+/* Returns 1 if the code is a conflict, a deadlock or a lock timeout: a new transaction may succeed. */
+uint8_t terrace_txn_should_retry(const terrace_txn_t*);
+
+/* ---- Conditional writes ---- */
+
+/* Condition that no other writer wrote certain keys and ranges since a snapshot. A put, a deletion and
+ * terrace_delete_range are writes, even if the value stays the same. Keys are copied. The snapshot may
+ * be released. Returns NULL without a snapshot. */
+typedef struct terrace_unchanged_t terrace_unchanged_t;
+terrace_unchanged_t* terrace_unchanged_create(const leveldb_snapshot_t* since);
+void terrace_unchanged_destroy(terrace_unchanged_t*);
+
+/* Adds a key, which need not exist. `since` is 0, or a later sequence number than the snapshot's from
+ * which on this key must be unchanged. */
+void terrace_unchanged_add_key(terrace_unchanged_t*, const char* key, size_t key_len, uint64_t since);
+
+/* Adds all keys, present or not, from `start_key`, included, to `limit_key`, excluded; NULL means no
+ * bound. */
+void terrace_unchanged_add_range(terrace_unchanged_t*, const char* start_key, size_t start_key_len,
+                                 const char* limit_key, size_t limit_key_len);
+
+/* Writes the batch if the condition holds at this moment. Check and write are one step: no other
+ * write happens in between. Results are those of terrace_txn_commit. An empty batch only checks. */
+uint8_t terrace_write_if(leveldb_t* db, const leveldb_writeoptions_t* options, leveldb_writebatch_t* batch,
+                         const terrace_unchanged_t* unchanged, uint64_t* sequence, char** errptr);
+
+/* Stores the sequence number of the last write of a key, a put or a deletion, and returns 1. Returns 0,
+ * and stores 0, if no write is known: the key never existed, or compactions have dropped its tombstone.
+ */
+uint8_t terrace_last_change(leveldb_t* db, const char* key, size_t key_len, uint64_t* sequence,
+                            char** errptr);
+
+/* Sequence number of the last write that a snapshot contains; 0 for NULL. */
+uint64_t terrace_snapshot_sequence(const leveldb_snapshot_t*);
 
 /* ---- Multiple reads ---- */
 

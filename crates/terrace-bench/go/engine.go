@@ -53,6 +53,7 @@ var engines = []struct {
 }{
 	{"goleveldb", openGoleveldb},
 	{"pebble", openPebble},
+	{"badger", openBadger},
 }
 
 func engineByID(id string) (open, error) {

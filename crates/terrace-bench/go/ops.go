@@ -17,6 +17,9 @@ const (
 	doStep
 	doSeek
 	doReadModifyWrite
+	doTxnPut
+	doTxnReadModifyWrite
+	doTxnScan
 	doOpen
 	doCompact
 )
@@ -78,6 +81,12 @@ func (o *Ops) next() (op Op, ok bool) {
 		op = Op{do: doStep}
 	case "seek":
 		op = Op{do: doSeek, n: o.key(), steps: o.phase.SeekNext}
+	case "txn-put":
+		op = Op{do: doTxnPut, n: o.key()}
+	case "txn-rmw":
+		op = Op{do: doTxnReadModifyWrite, n: o.key()}
+	case "txn-scan":
+		op = Op{do: doTxnScan, n: o.key(), steps: o.phase.SeekNext}
 	case "open":
 		op = Op{do: doOpen}
 	case "compact":

@@ -52,7 +52,7 @@ func (p *Phase) check() error {
 }
 
 var (
-	kinds  = []string{"put", "get", "delete", "scan", "seek", "open", "compact", "mixed"}
+	kinds  = []string{"put", "get", "delete", "scan", "seek", "open", "compact", "mixed", "txn-put", "txn-rmw", "txn-scan"}
 	orders = []string{"seq", "reverse", "random", "hot", "missing", "zipf", "latest"}
 )
 
@@ -63,6 +63,8 @@ type place struct {
 	settings Settings
 	store    Store
 	cache    *uint64 // setting of the open database
+
+	hasCounts bool // whether values may have counts
 }
 
 // run executes phase as src/run/phase.rs does: the clock runs while the threads execute their operations, and
@@ -71,6 +73,18 @@ func (p *place) run(phase *Phase, shared *shared) (Result, error) {
 	if err := p.prepare(phase); err != nil {
 		return Result{}, err
 	}
+	if phase.Fresh {
+		p.hasCounts = false
+	}
+	var sum uint64
+	if counts(phase.Kind) && p.hasCounts {
+		var err error
+		if sum, err = sumOfCounts(p.store, phase); err != nil {
+			return Result{}, err
+		}
+	}
+	shared.hasCounts = p.hasCounts
+	p.hasCounts = p.hasCounts || counts(phase.Kind)
 	forgetPeakMemory()
 	before := countersNow()
 	work := p.work
@@ -91,6 +105,9 @@ func (p *place) run(phase *Phase, shared *shared) (Result, error) {
 		quiet = waitUntilQuiet()
 	}
 	result := p.result(tally, before, quiet)
+	if err := p.checkCounts(phase, sum, result.Ops); err != nil {
+		return Result{}, err
+	}
 	if phase.Completes {
 		err = p.complete(phase, ops)
 		result.SpaceBytes = space(p.dir)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -14,6 +15,8 @@ type shared struct {
 	done  atomic.Uint64 // finished operations, updated at intervals
 	stop  atomic.Bool   // set by a thread that fails, so that the others stop
 	rate  uint64        // maximum operations per second of each thread; 0 for no limit
+
+	hasCounts bool // whether an earlier phase has added counts to values
 }
 
 // tally holds the measurements of a thread.
@@ -164,6 +167,12 @@ func (w *worker) act(op Op) error {
 		return w.put(op.n)
 	case doSeek:
 		return w.seek(op.n, op.steps)
+	case doTxnPut:
+		return w.putInTransaction(op.n)
+	case doTxnReadModifyWrite:
+		return w.increment(op.n, 0)
+	case doTxnScan:
+		return w.increment(op.n, op.steps)
 	case doCompact:
 		return w.store.Compact()
 	}
@@ -222,6 +231,11 @@ func (w *worker) check(n uint64, value []byte) error {
 	w.tally.checked++
 	if len(value) == w.phase.ValueSize && matches(n, w.phase.ValueCompress, value) {
 		return nil
+	}
+	if w.hasCounts {
+		if _, ok := takeCount(n, w.phase.ValueCompress, slices.Clone(value)); ok {
+			return nil
+		}
 	}
 	expected := make([]byte, w.phase.ValueSize)
 	writeValue(n, w.phase.ValueCompress, expected)

@@ -86,6 +86,9 @@ fn word(op: Op) -> String {
         Op::NextEntry => "step".into(),
         Op::Seek(n, steps) => format!("seek:{n}+{steps}"),
         Op::ReadModifyWrite(n) => format!("rmw:{n}"),
+        Op::TxnPut(n) => format!("txn-put:{n}"),
+        Op::TxnReadModifyWrite(n) => format!("txn-rmw:{n}"),
+        Op::TxnScan(n, entries) => format!("txn-scan:{n}+{entries}"),
         Op::Open => "open".into(),
         Op::Compact => "compact".into(),
     }

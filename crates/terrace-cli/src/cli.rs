@@ -45,6 +45,7 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::delete::Delete>("delete", r"terrace delete cities --hex 43482f00"),
     command_entry::<command::scan::Scan>("scan", "terrace scan cities --prefix CH/ --reverse --limit 10"),
     command_entry::<command::count::Count>("count", "terrace count cities --prefix CH/"),
+    command_entry::<command::shell::Shell>("shell", "terrace shell cities < script"),
     command_entry::<command::load::Load>("load", "terrace load cities data/cities.tsv.zst --create"),
     command_entry::<command::dump::Dump>(
         "dump",
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn every_example_parses() {
         for row in COMMANDS {
-            let command = row.example.split(['|', '>']).next().expect("a split has a first part");
+            let command = row.example.split(['|', '>', '<']).next().expect("a split has a first part");
             let args = command.split_whitespace().map(|word| word.trim_matches('\''));
             if let Err(error) = command_line().try_get_matches_from(args) {
                 panic!("{}: {error}", row.example);

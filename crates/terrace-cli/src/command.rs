@@ -17,6 +17,7 @@ pub(crate) mod put;
 pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod scan;
+pub(crate) mod shell;
 pub(crate) mod stat;
 pub(crate) mod tour;
 pub(crate) mod verify;

@@ -521,7 +521,11 @@ pub(crate) struct KeyEncodingArgs {
 impl KeyEncodingArgs {
     /// Decodes the argument `arg`.
     pub(crate) fn decode(&self, arg: &OsString) -> Result<Vec<u8>, Failure> {
-        let text = arg.as_encoded_bytes();
+        self.decode_bytes(arg.as_encoded_bytes())
+    }
+
+    /// Decodes `text`.
+    pub(crate) fn decode_bytes(&self, text: &[u8]) -> Result<Vec<u8>, Failure> {
         let bytes = if self.hex {
             data_encoding::HEXLOWER_PERMISSIVE.decode(text).map_err(|e| format!("not hexadecimal: {e}"))
         } else {

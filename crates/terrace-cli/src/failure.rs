@@ -7,6 +7,8 @@ use terrace::ErrorKind;
 use terrace_bench::run::stop_signal::Signal;
 use terrace_env::FileError;
 
+use crate::input::Input;
+
 /// All exit codes with their meanings.
 pub(crate) static EXIT_CODES: &[(u8, &str)] = &[
     (0, "success"),
@@ -14,6 +16,7 @@ pub(crate) static EXIT_CODES: &[(u8, &str)] = &[
     (2, "invalid command line"),
     (3, "database error: missing, locked, damaged, or an I/O error"),
     (4, "error in another file: missing, malformed, or an I/O error"),
+    (5, "condition not met: the key has another value"),
     (129, "terminated by SIGHUP: the terminal was closed"),
     (130, "terminated by SIGINT: Ctrl-C"),
     (143, "terminated by SIGTERM"),
@@ -37,6 +40,8 @@ pub(crate) enum Failure {
     Database(String),
     /// Reading or writing another file failed, or its contents are malformed.
     File(String),
+    /// A key has another value than the command line requires.
+    ConditionNotMet(String),
     /// A signal stopped the program, which has removed its temporary files.
     Interrupted(Signal, String),
     /// The reader of standard output closed the pipe.
@@ -56,10 +61,23 @@ impl Failure {
             | Failure::Usage(s)
             | Failure::Database(s)
             | Failure::File(s)
+            | Failure::ConditionNotMet(s)
             | Failure::Interrupted(_, s) => *s += &format!("; {note}"),
             Failure::PipeClosed => {}
         }
         self
+    }
+
+    /// Names the last line of `script` as the cause. An invalid command there is an error in a
+    /// file.
+    pub(crate) fn at_line(self, script: &Input) -> Failure {
+        let place = |reason: String| script.place_of_line(reason);
+        match self {
+            Failure::Usage(s) => Failure::File(place(s)),
+            Failure::Database(s) => Failure::Database(place(s)),
+            Failure::ConditionNotMet(s) => Failure::ConditionNotMet(place(s)),
+            other => other,
+        }
     }
 
     /// Exit code of the program.
@@ -70,6 +88,7 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Database(_) => 3,
             Failure::File(_) => 4,
+            Failure::ConditionNotMet(_) => 5,
             // Shells report the same code for a program that the signal terminated.
             Failure::Interrupted(signal, _) => 128 + signal.number,
         }
@@ -82,6 +101,7 @@ impl Failure {
             | Failure::Usage(s)
             | Failure::Database(s)
             | Failure::File(s)
+            | Failure::ConditionNotMet(s)
             | Failure::Interrupted(_, s) => Some(s),
             Failure::PipeClosed => None,
         }
@@ -132,6 +152,7 @@ mod tests {
             Failure::Usage(text()),
             Failure::Database(text()),
             Failure::File(text()),
+            Failure::ConditionNotMet(text()),
         ];
         let interrupted = SIGNALS.map(|signal| Failure::Interrupted(signal, text()));
         for failure in failures.into_iter().chain(interrupted) {

@@ -42,6 +42,12 @@ impl Input {
         Input::new(path, file, Some(len))
     }
 
+    /// Opens standard input for lines that a user types. Nothing is read ahead of them.
+    pub(crate) fn terminal() -> Input {
+        let text = Box::new(BufReader::new(io::stdin()));
+        Input { path: "standard input".into(), text, line: 0, bytes_read: Arc::default(), len: None }
+    }
+
     fn new(path: &Path, raw: impl Read + 'static, len: Option<u64>) -> Result<Input, Failure> {
         let bytes_read = Arc::new(AtomicU64::new(0));
         let raw = CountingReader { raw, bytes_read: Arc::clone(&bytes_read) };
@@ -75,7 +81,12 @@ impl Input {
 
     /// Failure caused by the last line that was read.
     pub(crate) fn error_at_line(&self, reason: impl std::fmt::Display) -> Failure {
-        Failure::File(format!("{}:{}: {reason}", self.path.display(), self.line))
+        Failure::File(self.place_of_line(reason))
+    }
+
+    /// Returns `reason` after the path and the number of the last line that was read.
+    pub(crate) fn place_of_line(&self, reason: impl std::fmt::Display) -> String {
+        format!("{}:{}: {reason}", self.path.display(), self.line)
     }
 
     /// Bytes of the file read so far, before decompression.

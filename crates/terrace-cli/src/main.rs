@@ -23,6 +23,7 @@
 
 mod cli;
 mod command;
+mod condition;
 mod confirmation;
 mod database;
 mod entry_format;

@@ -15,8 +15,8 @@ use super::{Change, Cursor, Result, Store};
 
 /// Pointer to an object of the library, of any type.
 pub(super) type Object = *mut c_void;
-type CBytes = *const c_char;
-type ErrorOut = *mut *mut c_char;
+pub(super) type CBytes = *const c_char;
+pub(super) type ErrorOut = *mut *mut c_char;
 
 /// Declares a table of functions. The name of a function in the library is the prefix and the name
 /// in the table.
@@ -134,12 +134,13 @@ pub(super) type OwnedObjects = Vec<(Object, unsafe extern "C" fn(Object))>;
 
 /// An open database.
 pub(super) struct CStore {
-    library: Arc<Library>,
-    raw: Object,
-    read_options: Object,
+    pub(super) library: Arc<Library>,
+    /// The database; null until it is open.
+    pub(super) raw: Object,
+    pub(super) read_options: Object,
     /// Write options without sync and with sync.
-    write_options: [Object; 2],
-    owned_objects: OwnedObjects,
+    pub(super) write_options: [Object; 2],
+    pub(super) owned_objects: OwnedObjects,
 }
 
 // SAFETY: LevelDB and RocksDB document that threads may share a database without locks; the options
@@ -158,8 +159,20 @@ impl CStore {
         options: Object,
         owned: OwnedObjects,
     ) -> Result<CStore> {
-        let api = &library.functions;
         let path = CString::new(dir.as_os_str().as_encoded_bytes()).map_err(|e| e.to_string())?;
+        let mut store = CStore::closed(library, owned);
+        store.raw = store.call_checked(|api, error| {
+            // SAFETY: the options are live, the path ends in zero, and `error` points to a pointer
+            // for the error.
+            unsafe { (api.open)(options, path.as_ptr(), error) }
+        })?;
+        Ok(store)
+    }
+
+    /// Creates a store whose database the caller opens. Dropping the store destroys `owned` in its
+    /// order, after the database.
+    pub(super) fn closed(library: &Arc<Library>, owned: OwnedObjects) -> CStore {
+        let api = &library.functions;
         // SAFETY: has no preconditions and returns a new object.
         let reading = unsafe { (api.readoptions_create)() };
         let writing = [0, 1].map(|sync| {
@@ -169,25 +182,21 @@ impl CStore {
             unsafe { (api.writeoptions_set_sync)(raw, sync) };
             raw
         });
-        let library = Arc::clone(library);
-        let mut database = CStore {
-            library,
+        CStore {
+            library: Arc::clone(library),
             raw: ptr::null_mut(),
             read_options: reading,
             write_options: writing,
             owned_objects: owned,
-        };
-        database.raw = database.call_checked(|api, error| {
-            // SAFETY: the options are live, the path ends in zero, and `error` points to a pointer
-            // for the error.
-            unsafe { (api.open)(options, path.as_ptr(), error) }
-        })?;
-        Ok(database)
+        }
     }
 
     /// Calls a function that may return an error text.
     #[inline]
-    fn call_checked<T>(&self, function: impl FnOnce(&CommonFunctions, ErrorOut) -> T) -> Result<T> {
+    pub(super) fn call_checked<T>(
+        &self,
+        function: impl FnOnce(&CommonFunctions, ErrorOut) -> T,
+    ) -> Result<T> {
         let mut error = ptr::null_mut();
         let returned = function(&self.library.functions, &mut error);
         if error.is_null() {
@@ -198,6 +207,11 @@ impl CStore {
         // SAFETY: the library allocated the error, and it is freed only here.
         unsafe { (self.library.functions.free)(error.cast()) };
         Err(text)
+    }
+
+    /// Returns a cursor that owns the iterator `raw` of this library.
+    pub(super) fn cursor_of(&self, raw: Object) -> impl Cursor {
+        CCursor { store: self, raw }
     }
 
     fn write_options(&self, sync: bool) -> Object {
@@ -375,7 +389,7 @@ impl Drop for CCursor<'_> {
     }
 }
 
-fn ptr_and_len(bytes: &[u8]) -> (CBytes, usize) {
+pub(super) fn ptr_and_len(bytes: &[u8]) -> (CBytes, usize) {
     (bytes.as_ptr().cast(), bytes.len())
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::{Change, Cursor, Engine, Result, Store};
+use super::{Change, Cursor, Engine, EntryVisitor, Result, Store, Txn, TxnBody, TxnError};
 use crate::report::model::Settings;
 use crate::workload::keys;
 
@@ -19,6 +19,8 @@ pub(crate) struct FaultyEngine {
     pub(crate) corrupt_key: Option<u64>,
     /// Key number whose puts are lost.
     pub(crate) lost_key: Option<u64>,
+    /// Whether one of a hundred transactions is lost.
+    pub(crate) loses_transactions: bool,
     /// Duration of dropping a cursor.
     pub(crate) cursor_drop_delay: Option<Duration>,
     pub(crate) state: Arc<Mutex<FaultyEngineState>>,
@@ -28,6 +30,7 @@ pub(crate) struct FaultyEngine {
 pub(crate) struct FaultyEngineState {
     entries: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(crate) put_count: u64,
+    transaction_count: u64,
     /// Numbers of the durable puts, counted from 1.
     pub(crate) synced_puts: Vec<u64>,
 }
@@ -102,6 +105,51 @@ impl Store for FaultyEngine {
 
     fn compact(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// Runs each transaction twice, as if the first run had a conflict.
+    fn transact(&self, body: &mut TxnBody<'_>) -> Result<()> {
+        let mut state = self.lock_state();
+        state.transaction_count += 1;
+        let is_lost = self.loses_transactions && state.transaction_count.is_multiple_of(100);
+        body(&mut FaultyTxn { entries: &state.entries, writes: BTreeMap::new() })?;
+        let mut txn = FaultyTxn { entries: &state.entries, writes: BTreeMap::new() };
+        body(&mut txn)?;
+        let mut writes = txn.writes;
+        if !is_lost {
+            state.entries.append(&mut writes);
+        }
+        Ok(())
+    }
+}
+
+struct FaultyTxn<'a> {
+    entries: &'a BTreeMap<Vec<u8>, Vec<u8>>,
+    writes: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Txn for FaultyTxn<'_> {
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> std::result::Result<bool, TxnError> {
+        let found = self.writes.get(key).or_else(|| self.entries.get(key));
+        if let Some(found) = found {
+            value.clone_from(found);
+        }
+        Ok(found.is_some())
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), TxnError> {
+        self.writes.insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut EntryVisitor<'_>,
+    ) -> std::result::Result<(), TxnError> {
+        let range = self.entries.range(from.to_vec()..to.to_vec());
+        range.into_iter().try_for_each(|(key, value)| visit(key, value))
     }
 }
 

@@ -5,13 +5,16 @@ use std::path::Path;
 
 use fjall::config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry};
 use fjall::{
-    CompressionType, Database, Guard, Iter, Keyspace, KeyspaceCreateOptions, KvPair, PersistMode, Readable,
-    Snapshot,
+    CompressionType, Database, Guard, Iter, Keyspace, KeyspaceCreateOptions, KvPair, OptimisticTxDatabase,
+    OptimisticTxKeyspace, OptimisticWriteTx, PersistMode, Readable, Snapshot,
 };
 
 use super::lockfile_versions;
 use super::range_cursor::{RangeCursor, RangeSource};
-use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Settings, Store};
+use super::{
+    Change, Cursor, Engine, EngineRunner, EntryVisitor, FoundEngine, Result, Settings, Store, Txn, TxnBody,
+    TxnError,
+};
 
 /// Describes fjall, which is compiled into this program.
 pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
@@ -20,6 +23,7 @@ pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
         location: String::new(),
         note: "no Snappy: uses LZ4 instead".to_owned(),
         has_compaction: true,
+        has_transactions: true,
         runner: EngineRunner::InProcess(Box::new(Fjall)),
     })
 }
@@ -28,7 +32,7 @@ struct Fjall;
 
 impl Engine for Fjall {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
-        let mut builder = Database::builder(dir);
+        let mut builder = OptimisticTxDatabase::builder(dir);
         if let Some(bytes) = settings.cache_bytes {
             builder = builder.cache_size(bytes);
         }
@@ -61,54 +65,106 @@ fn bloom_policy(bits: u32) -> FilterPolicy {
     FilterPolicy::all(FilterPolicyEntry::Bloom(bloom))
 }
 
+/// The database with optimistic transactions. Other operations use the plain database in it.
 struct FjallStore {
-    database: Database,
-    entries: Keyspace,
+    database: OptimisticTxDatabase,
+    entries: OptimisticTxKeyspace,
 }
 
 impl FjallStore {
+    fn plain(&self) -> &Database {
+        self.database.inner()
+    }
+
+    fn entries(&self) -> &Keyspace {
+        self.entries.inner()
+    }
+
     fn persist(&self, sync: bool) -> Result<()> {
-        if sync { self.database.persist(PersistMode::SyncData).map_err(error_text) } else { Ok(()) }
+        if sync { self.plain().persist(PersistMode::SyncData).map_err(error_text) } else { Ok(()) }
     }
 }
 
 impl Store for FjallStore {
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
-        self.entries.insert(key, value).map_err(error_text)?;
+        self.entries().insert(key, value).map_err(error_text)?;
         self.persist(sync)
     }
 
     fn delete(&self, key: &[u8], sync: bool) -> Result<()> {
-        self.entries.remove(key).map_err(error_text)?;
+        self.entries().remove(key).map_err(error_text)?;
         self.persist(sync)
     }
 
     fn write(&self, changes: &[Change], sync: bool) -> Result<()> {
-        let mut batch = self.database.batch().durability(sync.then_some(PersistMode::SyncData));
+        let mut batch = self.plain().batch().durability(sync.then_some(PersistMode::SyncData));
         for change in changes {
             match &change.value {
-                Some(value) => batch.insert(&self.entries, &change.key[..], &value[..]),
-                None => batch.remove(&self.entries, &change.key[..]),
+                Some(value) => batch.insert(self.entries(), &change.key[..], &value[..]),
+                None => batch.remove(self.entries(), &change.key[..]),
             }
         }
         batch.commit().map_err(error_text)
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let Some(found) = self.entries.get(key).map_err(error_text)? else { return Ok(false) };
+        let Some(found) = self.entries().get(key).map_err(error_text)? else { return Ok(false) };
         value.clear();
         value.extend_from_slice(&found);
         Ok(true)
     }
 
     fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {
-        let snapshot = self.database.snapshot();
-        Ok(Box::new(RangeCursor::new(FjallSnapshot { snapshot, entries: &self.entries })))
+        let snapshot = self.plain().snapshot();
+        Ok(Box::new(RangeCursor::new(FjallSnapshot { snapshot, entries: self.entries() })))
     }
 
     fn compact(&self) -> Result<()> {
-        self.entries.rotate_memtable_and_wait().map_err(error_text)?;
-        self.entries.major_compact().map_err(error_text)
+        self.entries().rotate_memtable_and_wait().map_err(error_text)?;
+        self.entries().major_compact().map_err(error_text)
+    }
+
+    fn transact(&self, body: &mut TxnBody<'_>) -> Result<()> {
+        loop {
+            let mut txn =
+                FjallTxn { txn: self.database.write_tx().map_err(error_text)?, entries: self.entries() };
+            body(&mut txn)?;
+            if txn.txn.commit().map_err(error_text)?.is_ok() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct FjallTxn<'a> {
+    txn: OptimisticWriteTx,
+    entries: &'a Keyspace,
+}
+
+impl Txn for FjallTxn<'_> {
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> std::result::Result<bool, TxnError> {
+        let Some(found) = self.txn.get(self.entries, key).map_err(error_text)? else { return Ok(false) };
+        value.clear();
+        value.extend_from_slice(&found);
+        Ok(true)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), TxnError> {
+        self.txn.insert(self.entries, key, value);
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut EntryVisitor<'_>,
+    ) -> std::result::Result<(), TxnError> {
+        for guard in self.txn.range(self.entries, from..to) {
+            let (key, value) = read_pair(guard)?;
+            visit(&key, &value)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Engines in another program, which uses the protocol of [`crate::run::protocol`].
 //!
-//! goleveldb and Pebble are in one Go program, whose sources are in the directory `go` of this
-//! crate. It is built before its first measurement into the directory of the running program.
+//! goleveldb, Pebble and Badger are in one Go program, whose sources are in the directory `go` of
+//! this crate. It is built before its first measurement into the directory of the running program.
 //! `go build` decides whether it is up to date. Finding the program builds nothing.
 
 use std::env;
@@ -30,6 +30,13 @@ pub(super) fn pebble(program: Option<&Path>) -> Result<FoundEngine> {
     find_go_engine(program, "github.com/cockroachdb/pebble/v2", "")
 }
 
+/// Badger, which stores large values apart from their keys.
+pub(super) fn badger(program: Option<&Path>) -> Result<FoundEngine> {
+    let found =
+        find_go_engine(program, "github.com/dgraph-io/badger/v4", "every put and get is a transaction")?;
+    Ok(FoundEngine { has_transactions: true, ..found })
+}
+
 fn find_go_engine(program: Option<&Path>, module: &str, note: &str) -> Result<FoundEngine> {
     let (program, version, build): (_, _, fn() -> Result<()>) = match program {
         // The version of an existing program is unknown.
@@ -43,6 +50,7 @@ fn find_go_engine(program: Option<&Path>, module: &str, note: &str) -> Result<Fo
         location: program.display().to_string(),
         note: notes.join("; "),
         has_compaction: true,
+        has_transactions: false,
         runner: EngineRunner::External { program, arguments: Vec::new(), build },
     })
 }

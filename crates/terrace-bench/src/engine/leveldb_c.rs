@@ -74,6 +74,7 @@ fn load_engine(path: &Path) -> Result<FoundEngine> {
         location: loaded_from(path),
         note: if terrace.is_some() { String::new() } else { crc_note() },
         has_compaction: true,
+        has_transactions: false,
         runner: EngineRunner::InProcess(Box::new(LevelDb { library: Arc::new(library), options, terrace })),
     })
 }

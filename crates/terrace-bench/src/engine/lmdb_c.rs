@@ -19,7 +19,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::c_api::{Object, bytes_from_c, c_functions, load_library, loaded_from};
-use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Store};
+use super::{
+    Change, Cursor, Engine, EngineRunner, EntryVisitor, FoundEngine, Result, Store, Txn, TxnBody, TxnError,
+};
 use crate::report::model::Settings;
 
 /// `MDB_val`.
@@ -103,6 +105,7 @@ fn find_with(path: Option<&Path>, renews: bool, gets: &str) -> Result<FoundEngin
             "{gets}; no write buffer, cache, filter or compression to set; MDB_NOSYNC unless a write is durable"
         ),
         has_compaction: false,
+        has_transactions: true,
         runner: EngineRunner::InProcess(Box::new(Lmdb {
             library: Arc::new(LmdbLibrary { api, _library: library }),
             renews,
@@ -268,6 +271,16 @@ impl LmdbStore {
         Ok(txn)
     }
 
+    /// Opens a cursor in `txn`, which ends with the cursor if the cursor owns it.
+    fn open_cursor(&self, txn: Object, owns_txn: bool) -> Result<LmdbCursor<'_>> {
+        let raw = ptr::null_mut();
+        let mut cursor =
+            LmdbCursor { store: self, txn, owns_txn, raw, key: MdbVal::NONE, value: MdbVal::NONE };
+        // SAFETY: the transaction is live, and the pointer for the new object is valid.
+        self.lib.check(unsafe { (self.lib.api.cursor_open)(txn, self.dbi, &mut cursor.raw) })?;
+        Ok(cursor)
+    }
+
     /// Ends a transaction of [`LmdbStore::read_txn`].
     #[inline]
     fn end_read_txn(&self, txn: Object) {
@@ -331,15 +344,56 @@ impl Store for LmdbStore {
     }
 
     fn cursor(&self) -> Result<Box<dyn Cursor + '_>> {
-        let txn = self.begin_txn(RDONLY)?;
-        let mut cursor =
-            LmdbCursor { store: self, txn, raw: ptr::null_mut(), key: MdbVal::NONE, value: MdbVal::NONE };
-        // SAFETY: the transaction is live, and the pointer for the new object is valid.
-        self.lib.check(unsafe { (self.lib.api.cursor_open)(txn, self.dbi, &mut cursor.raw) })?;
-        Ok(Box::new(cursor))
+        Ok(Box::new(self.open_cursor(self.begin_txn(RDONLY)?, true)?))
     }
 
     fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn transact(&self, body: &mut TxnBody<'_>) -> Result<()> {
+        self.with_write_txn(|txn| Ok(body(&mut LmdbTxn { store: self, txn })?))
+    }
+}
+
+/// The write transaction of `with_write_txn`. One runs at a time, so there are no conflicts.
+struct LmdbTxn<'a> {
+    store: &'a LmdbStore,
+    txn: Object,
+}
+
+impl Txn for LmdbTxn<'_> {
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> std::result::Result<bool, TxnError> {
+        let LmdbStore { lib, dbi, .. } = self.store;
+        let mut found = MdbVal::NONE;
+        // SAFETY: the transaction is live, the key has its length, and the pointer for the value is
+        // valid.
+        let code = unsafe { (lib.api.get)(self.txn, *dbi, &mut MdbVal::from_slice(key), &mut found) };
+        if code == 0 {
+            value.clear();
+            // SAFETY: the bytes stay in the map until the next write of the transaction.
+            value.extend_from_slice(unsafe { bytes_from_c(found.start.cast(), found.len) });
+        }
+        Ok(lib.check_found(code)?)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), TxnError> {
+        Ok(self.store.put_in_txn(self.txn, key, value)?)
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut EntryVisitor<'_>,
+    ) -> std::result::Result<(), TxnError> {
+        let mut cursor = self.store.open_cursor(self.txn, false)?;
+        let mut at_entry = cursor.seek(from)?;
+        while at_entry && cursor.entry().0 < to {
+            let (key, value) = cursor.entry();
+            visit(key, value)?;
+            at_entry = cursor.next()?;
+        }
         Ok(())
     }
 }
@@ -347,6 +401,8 @@ impl Store for LmdbStore {
 struct LmdbCursor<'a> {
     store: &'a LmdbStore,
     txn: Object,
+    /// Whether the transaction ends with the cursor.
+    owns_txn: bool,
     /// Null until the cursor is open.
     raw: Object,
     key: MdbVal,
@@ -412,7 +468,9 @@ impl Drop for LmdbCursor<'_> {
             // SAFETY: the cursor is live until this call.
             unsafe { (self.store.lib.api.cursor_close)(self.raw) };
         }
-        // SAFETY: the transaction is live until this call, and its cursor is closed.
-        unsafe { (self.store.lib.api.txn_abort)(self.txn) };
+        if self.owns_txn {
+            // SAFETY: the transaction is live until this call, and its cursor is closed.
+            unsafe { (self.store.lib.api.txn_abort)(self.txn) };
+        }
     }
 }

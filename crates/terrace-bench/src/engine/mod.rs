@@ -17,6 +17,7 @@ mod range_cursor;
 #[cfg(feature = "redb")]
 mod redb;
 mod rocksdb_c;
+mod rocksdb_txn;
 mod terrace;
 
 use std::path::{Path, PathBuf};
@@ -52,6 +53,9 @@ pub struct FoundEngine {
     pub note: String,
     /// Whether the engine compacts. Without compaction, it takes no part in rows that compact.
     pub has_compaction: bool,
+    /// Whether [`Store::transact`] works. Without it, the engine takes no part in rows of
+    /// transactions.
+    pub has_transactions: bool,
     /// How the engine's operations are executed.
     pub runner: EngineRunner,
 }
@@ -98,6 +102,61 @@ pub trait Store: Send + Sync {
     /// Compacts the whole database and waits for the end. An engine without compactions does
     /// nothing.
     fn compact(&self) -> Result<()>;
+
+    /// Runs `body` in a transaction and commits it. Runs it again after each conflict. Nothing is
+    /// written if it fails.
+    fn transact(&self, body: &mut TxnBody<'_>) -> Result<()> {
+        let _ = body;
+        Err("the engine has no transactions".to_owned())
+    }
+}
+
+/// Operations of a transaction. They may run several times.
+pub type TxnBody<'a> = dyn FnMut(&mut dyn Txn) -> std::result::Result<(), TxnError> + 'a;
+
+/// An open transaction of [`Store::transact`].
+pub trait Txn {
+    /// Gets the value of `key`, which the transaction will put, into `value`. Returns false if the
+    /// key is missing.
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> std::result::Result<bool, TxnError>;
+
+    /// Puts one entry.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), TxnError>;
+
+    /// Visits the entries from `from`, included, to `to`, excluded.
+    fn scan(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut EntryVisitor<'_>,
+    ) -> std::result::Result<(), TxnError>;
+}
+
+/// Receiver of the entries of a scan.
+pub type EntryVisitor<'a> = dyn FnMut(&[u8], &[u8]) -> std::result::Result<(), TxnError> + 'a;
+
+/// Reason for the end of a transaction.
+#[derive(Debug, PartialEq, Eq)]
+pub enum TxnError {
+    /// Another transaction interfered. The engine repeats the transaction.
+    Conflict,
+    /// Error of the engine, or a wrong value.
+    Failed(String),
+}
+
+impl From<String> for TxnError {
+    fn from(error: String) -> TxnError {
+        TxnError::Failed(error)
+    }
+}
+
+impl From<TxnError> for String {
+    fn from(error: TxnError) -> String {
+        match error {
+            TxnError::Conflict => "a conflict between transactions".to_owned(),
+            TxnError::Failed(error) => error,
+        }
+    }
 }
 
 /// One change of a batch.
@@ -166,6 +225,20 @@ pub static ENGINES: &[EngineEntry] = &[
         accepts_path: true,
         find: rocksdb_c::find,
     },
+    EngineEntry {
+        id: "rocksdb-optimistic",
+        name: "RocksDB (optimistic transactions)",
+        interface: "C API",
+        accepts_path: true,
+        find: rocksdb_txn::find_optimistic,
+    },
+    EngineEntry {
+        id: "rocksdb-pessimistic",
+        name: "RocksDB (pessimistic transactions)",
+        interface: "C API",
+        accepts_path: true,
+        find: rocksdb_txn::find_pessimistic,
+    },
     EngineEntry { id: "lmdb", name: "LMDB", interface: "C API", accepts_path: true, find: lmdb_c::find },
     EngineEntry {
         id: "lmdb-renewed",
@@ -189,6 +262,13 @@ pub static ENGINES: &[EngineEntry] = &[
         interface: "Go program",
         accepts_path: true,
         find: go_program::pebble,
+    },
+    EngineEntry {
+        id: "badger",
+        name: "Badger",
+        interface: "Go program",
+        accepts_path: true,
+        find: go_program::badger,
     },
 ];
 

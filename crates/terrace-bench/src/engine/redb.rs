@@ -9,12 +9,16 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use redb::{
-    AccessGuard, Database, Durability, Range, ReadOnlyTable, ReadableDatabase, Table, TableDefinition,
+    AccessGuard, Database, Durability, Range, ReadOnlyTable, ReadableDatabase, ReadableTable, Table,
+    TableDefinition,
 };
 
 use super::lockfile_versions;
 use super::range_cursor::{RangeCursor, RangeSource};
-use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Settings, Store};
+use super::{
+    Change, Cursor, Engine, EngineRunner, EntryVisitor, FoundEngine, Result, Settings, Store, Txn, TxnBody,
+    TxnError,
+};
 
 type Bytes = &'static [u8];
 const ENTRIES_TABLE: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("entries");
@@ -26,6 +30,7 @@ pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
         location: String::new(),
         note: "every put and get is a transaction, and a crash may lose puts without sync; no write buffer, filter or compression".to_owned(),
         has_compaction: true,
+        has_transactions: true,
         runner: EngineRunner::InProcess(Box::new(Redb)),
     })
 }
@@ -104,6 +109,39 @@ impl Store for RedbStore {
     fn compact(&self) -> Result<()> {
         let mut database = self.0.write().unwrap_or_else(PoisonError::into_inner);
         database.compact().map(drop).map_err(error_text)
+    }
+
+    fn transact(&self, body: &mut TxnBody<'_>) -> Result<()> {
+        self.with_write_txn(false, |entries| Ok(body(&mut RedbTxn(entries))?))
+    }
+}
+
+/// One write transaction runs at a time, so there are no conflicts.
+struct RedbTxn<'a, 'txn>(&'a mut Table<'txn, Bytes, Bytes>);
+
+impl Txn for RedbTxn<'_, '_> {
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> std::result::Result<bool, TxnError> {
+        let Some(found) = self.0.get(key).map_err(error_text)? else { return Ok(false) };
+        value.clear();
+        value.extend_from_slice(found.value());
+        Ok(true)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), TxnError> {
+        Ok(insert_entry(self.0, key, value)?)
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut EntryVisitor<'_>,
+    ) -> std::result::Result<(), TxnError> {
+        for entry in self.0.range::<&[u8]>(from..to).map_err(error_text)? {
+            let (key, value) = entry.map_err(error_text)?;
+            visit(key.value(), value.value())?;
+        }
+        Ok(())
     }
 }
 

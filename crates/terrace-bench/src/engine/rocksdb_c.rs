@@ -12,7 +12,7 @@ use crate::report::model::Settings;
 
 c_functions! {
     /// Functions that only RocksDB has, or that differ from LevelDB's.
-    Options {
+    RocksDbOptions {
         fn options_create() -> Object;
         fn options_destroy(Object);
         fn options_set_create_if_missing(Object, u8);
@@ -34,19 +34,27 @@ static NAMES: &[&str] =
 
 /// Finds the library at `path`, or the system's.
 pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
+    find_with(path, |rocksdb| Ok(Box::new(rocksdb)))
+}
+
+/// Finds the library, and converts it to an engine.
+pub(super) fn find_with(
+    path: Option<&Path>,
+    to_engine: fn(RocksDb) -> Result<Box<dyn Engine>>,
+) -> Result<FoundEngine> {
     match path {
-        Some(path) => load_engine(path),
+        Some(path) => load_engine(path, to_engine),
         None => NAMES
             .iter()
-            .find_map(|name| load_engine(Path::new(name)).ok())
+            .find_map(|name| load_engine(Path::new(name), to_engine).ok())
             .ok_or_else(|| format!("{} not found: apt-get install librocksdb7.8", NAMES[0])),
     }
 }
 
-fn load_engine(path: &Path) -> Result<FoundEngine> {
+fn load_engine(path: &Path, to_engine: fn(RocksDb) -> Result<Box<dyn Engine>>) -> Result<FoundEngine> {
     let library = Library::load(path, "rocksdb")?;
     let options =
-        Options::load(&library.handle, "rocksdb").map_err(|e| format!("{}: {e}", path.display()))?;
+        RocksDbOptions::load(&library.handle, "rocksdb").map_err(|e| format!("{}: {e}", path.display()))?;
     let location = loaded_from(path);
     // The C interface has no version function, but the file's name contains the version.
     let version = location.rsplit_once(".so.").map_or_else(String::new, |(_, version)| version.to_owned());
@@ -57,18 +65,19 @@ fn load_engine(path: &Path) -> Result<FoundEngine> {
         location,
         note: format!("{age}its users have its default write buffer of 64 MiB"),
         has_compaction: true,
-        runner: EngineRunner::InProcess(Box::new(RocksDb { library: Arc::new(library), options })),
+        has_transactions: false,
+        runner: EngineRunner::InProcess(to_engine(RocksDb { library: Arc::new(library), options })?),
     })
 }
 
-struct RocksDb {
-    options: Options,
-    library: Arc<Library>,
+pub(super) struct RocksDb {
+    options: RocksDbOptions,
+    pub(super) library: Arc<Library>,
 }
 
 impl RocksDb {
     /// Creates the options. They are the first of the objects that must outlive the database.
-    fn options(&self, settings: &Settings) -> OwnedObjects {
+    pub(super) fn options(&self, settings: &Settings) -> OwnedObjects {
         let api = &self.options;
         // SAFETY: has no preconditions and returns a new object.
         let raw = unsafe { (api.options_create)() };

@@ -3,10 +3,13 @@
 use std::path::Path;
 
 use terrace::{
-    BlockCache, BloomFilterPolicy, Db, DbIterator, MappedLogs, Options, WriteBatch, WriteOptions, compress,
+    BlockCache, BloomFilterPolicy, Db, DbIterator, ErrorKind, MappedLogs, Options, ReadOptions, Transaction,
+    WriteBatch, WriteOptions, compress,
 };
 
-use super::{Change, Cursor, Engine, EngineRunner, FoundEngine, Result, Store};
+use super::{
+    Change, Cursor, Engine, EngineRunner, EntryVisitor, FoundEngine, Result, Store, Txn, TxnBody, TxnError,
+};
 use crate::report::model::Settings;
 
 pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
@@ -23,6 +26,7 @@ fn found(mapped_logs: MappedLogs, note: &str) -> FoundEngine {
         location: String::new(),
         note: note.to_owned(),
         has_compaction: true,
+        has_transactions: true,
         runner: EngineRunner::InProcess(Box::new(TerraceEngine { mapped_logs })),
     }
 }
@@ -94,6 +98,51 @@ impl Store for TerraceStore {
 
     fn compact(&self) -> Result<()> {
         self.0.compact_range(None, None).map_err(error_text)
+    }
+
+    fn transact(&self, body: &mut TxnBody<'_>) -> Result<()> {
+        let done = self.0.transact(|transaction| {
+            body(&mut TerraceTxn(transaction)).map_err(|error| match error {
+                TxnError::Conflict => terrace::Error::Conflict { key: Vec::new() },
+                TxnError::Failed(error) => terrace::Error::NotSupported(error),
+            })
+        });
+        done.map_err(error_text)
+    }
+}
+
+struct TerraceTxn<'a>(&'a mut Transaction);
+
+fn txn_error(error: terrace::Error) -> TxnError {
+    match error.kind() {
+        ErrorKind::Busy => TxnError::Conflict,
+        _ => TxnError::Failed(error.to_string()),
+    }
+}
+
+impl Txn for TerraceTxn<'_> {
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> std::result::Result<bool, TxnError> {
+        self.0.get_into(key, value).map_err(txn_error)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), TxnError> {
+        self.0.put(key, value).map_err(txn_error)
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut EntryVisitor<'_>,
+    ) -> std::result::Result<(), TxnError> {
+        let options = ReadOptions::default().upper_bound(to);
+        let mut entries = self.0.raw_iter_with(&options).map_err(txn_error)?;
+        entries.seek(from);
+        while entries.valid() {
+            visit(entries.key(), entries.value())?;
+            entries.next();
+        }
+        entries.status().map_err(txn_error)
     }
 }
 

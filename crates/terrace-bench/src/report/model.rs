@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::workload::phase_spec::PhaseSpec;
+use crate::workload::phase_spec::{Kind, PhaseSpec};
 
 /// Format number of the file.
 pub const FORMAT: u32 = 1;
@@ -84,6 +84,18 @@ pub struct EngineInfo {
     pub note: String,
     /// Whether the engine compacts. Without compaction, it has no result in rows that compact.
     pub has_compaction: bool,
+    /// Whether the engine has transactions. Without them, it has no result in their rows.
+    pub has_transactions: bool,
+}
+
+impl EngineInfo {
+    /// Whether the engine takes part in a row of operations of `kind`.
+    pub fn takes_part_in(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Compact => self.has_compaction,
+            kind => self.has_transactions || !kind.is_transaction(),
+        }
+    }
 }
 
 /// Settings with which an engine opens a database. `None` selects the engine's own default.

@@ -6,6 +6,7 @@
 //!     measuring_process     one run in a new process; protocol, memory_cgroup, stop_signal
 //!       phase               one phase: clock, resources, the end of background work
 //!         worker            one thread: operations, checks, histogram, windows
+//!         transactions      its operations in transactions; the check for lost updates
 //! ```
 
 mod clock;
@@ -19,5 +20,6 @@ pub mod protocol;
 pub mod resources;
 pub mod rounds;
 pub mod stop_signal;
+mod transactions;
 pub mod windows;
 mod worker;

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use super::clock::Clock;
 use super::resources::{self, ResourceUsage};
+use super::transactions;
 use super::worker::{PhaseShared, Worker, WorkerStats};
 use crate::engine::{Engine, Result, Store};
 use crate::report::model::{PhaseResult, Settings};
@@ -36,17 +37,23 @@ pub struct PhaseRunner<'a> {
     store: Option<Box<dyn Store>>,
     /// Settings of the open database.
     opened_with: Settings,
+    /// Sum of the counts of all values; None if it is unknown.
+    sum_of_counts: Option<u64>,
 }
 
 impl<'a> PhaseRunner<'a> {
     /// Creates a runner for the existing empty directory `dir`.
     pub fn new(engine: &'a dyn Engine, dir: PathBuf, settings: Settings) -> PhaseRunner<'a> {
-        PhaseRunner { engine, dir, opened_with: settings.clone(), settings, store: None }
+        let opened_with = settings.clone();
+        PhaseRunner { engine, dir, opened_with, settings, store: None, sum_of_counts: Some(0) }
     }
 
     /// Executes `phase`, and counts its operations in `done` meanwhile.
     pub fn run(&mut self, phase: &PhaseSpec, done: &AtomicU64) -> Result<PhaseResult> {
         self.open_for_phase(phase)?;
+        if phase.kind.counts() && self.sum_of_counts.is_none() {
+            self.sum_of_counts = Some(transactions::sum_of_counts(self.store()?, phase)?);
+        }
         resources::reset_peak_memory();
         let before = ResourceUsage::read();
         // Some orders need a pass over the keys first, so the operations are created before the
@@ -59,11 +66,25 @@ impl<'a> PhaseRunner<'a> {
         };
         let quiet = phase.settle.then(resources::wait_until_quiet).flatten();
         let mut result = self.to_result(stats, before, quiet);
+        self.check_counts(phase, result.ops)?;
         if phase.completes && !rest.is_empty() {
             self.complete(phase, rest)?;
             result.space_bytes = resources::disk_usage(&self.dir);
         }
         Ok(result)
+    }
+
+    /// Checks that no increment was lost, if `ops` operations of `phase` were increments.
+    fn check_counts(&mut self, phase: &PhaseSpec, ops: u64) -> Result<()> {
+        if let (Some(before), true) = (self.sum_of_counts, phase.kind.counts()) {
+            let after = transactions::sum_of_counts(self.store()?, phase)?;
+            transactions::check_sum(before, after, ops)?;
+            // Operations that follow without a measurement are not summed.
+            self.sum_of_counts = (!phase.completes).then_some(after);
+        } else if phase.writes() && self.sum_of_counts != Some(0) {
+            self.sum_of_counts = None;
+        }
+        Ok(())
     }
 
     /// Executes the operations that the time limit of `phase` left, without measuring them.
@@ -79,6 +100,7 @@ impl<'a> PhaseRunner<'a> {
         if phase.fresh {
             self.store = None;
             self.recreate_dir().map_err(|e| format!("{}: {e}", self.dir.display()))?;
+            self.sum_of_counts = Some(0);
         }
         let cache_bytes = phase.cache_bytes.or(self.settings.cache_bytes);
         let settings = Settings { cache_bytes, ..self.settings.clone() };
@@ -114,9 +136,11 @@ impl<'a> PhaseRunner<'a> {
     ) -> Result<(WorkerStats, Vec<Ops<'p>>)> {
         let writers_phase = phase.writers_phase();
         let puts: Vec<Ops<'_>> = (0..phase.writers).map(|writer| Ops::new(&writers_phase, writer)).collect();
+        let has_counts = self.sum_of_counts != Some(0);
         let store = self.store()?;
         let clock = Clock::start();
-        let shared = PhaseShared { phase, clock, done, stop: AtomicBool::new(false), max_ops_per_second: 0 };
+        let stop = AtomicBool::new(false);
+        let shared = PhaseShared { phase, clock, done, stop, max_ops_per_second: 0, has_counts };
         let writer_ops = AtomicU64::new(0);
         let stop = AtomicBool::new(false);
         let writers_shared = PhaseShared {
@@ -125,6 +149,7 @@ impl<'a> PhaseRunner<'a> {
             done: &writer_ops,
             stop,
             max_ops_per_second: phase.write_rate,
+            has_counts,
         };
         let barrier = Barrier::new(ops.len() + puts.len());
         let ((mut sum, rest), (written, _)) = thread::scope(|scope| {
@@ -147,6 +172,7 @@ impl<'a> PhaseRunner<'a> {
             done,
             stop: AtomicBool::new(false),
             max_ops_per_second: 0,
+            has_counts: false,
         };
         let mut stats = WorkerStats::default();
         let seconds = |stats: &WorkerStats| stats.last_end_ns / 1_000_000_000;
@@ -271,6 +297,39 @@ mod tests {
         let all = (NUM, NUM);
         let none = (NUM, 0);
         assert_eq!(found, [none, all, all, all, none, (20, 20), (1, 0), (1, 0), none, none]);
+    }
+
+    /// A count survives later reads, and the sum is known again after other writes.
+    #[test]
+    fn transactions_count_each_operation() {
+        let two_threads: fn(&mut PhaseSpec) = |d| d.threads = 2;
+        let results = run(
+            &FaultyEngine::default(),
+            &[
+                ("fillseq", as_is),
+                ("txn-rmw", two_threads),
+                ("readrandom", as_is),
+                ("txn-hot", two_threads),
+                ("txn-scan", as_is),
+                ("txn-blind", as_is),
+                ("txn-rmw", as_is),
+                ("readseq", as_is),
+            ],
+        );
+        let results = results.expect("no fault is injected");
+        let found: Vec<_> = results.iter().map(|r| (r.ops, r.found)).collect();
+        let all = (NUM, NUM);
+        assert_eq!(found, [(NUM, 0), all, all, all, (NUM / 10, NUM / 10), (NUM, 0), all, all]);
+    }
+
+    #[test]
+    fn injected_lost_update_is_rejected() {
+        let engine = FaultyEngine { loses_transactions: true, ..FaultyEngine::default() };
+        for workload in ["txn-rmw", "txn-scan"] {
+            let refused =
+                run(&engine, &[("fillseq", as_is), (workload, as_is)]).expect_err("updates are lost");
+            assert!(refused.starts_with("LOST UPDATES: "), "{refused}");
+        }
     }
 
     #[test]

@@ -107,6 +107,7 @@ fn describe_engine(
             info.version = found.version;
             info.note = found.note;
             info.has_compaction = found.has_compaction;
+            info.has_transactions = found.has_transactions;
             if let EngineRunner::External { program: path, arguments, .. } = found.runner {
                 program = Some(ExternalProgram { path, arguments });
             }
@@ -311,7 +312,8 @@ mod tests {
         check(order_by_name("moon"), "no order of keys is called \"moon\"; there are: seq, random,");
         check(
             select_engines(&words("moon"), &Settings::default()),
-            "no engine is called \"moon\"; there are: terrace, terrace-appended, terrace-c, leveldb, rocksdb, lmdb",
+            "no engine is called \"moon\"; there are: terrace, terrace-appended, terrace-c, leveldb, \
+             rocksdb, rocksdb-optimistic, rocksdb-pessimistic, lmdb",
         );
         check(
             select_engines(&words("terrace=x.so"), &Settings::default()),

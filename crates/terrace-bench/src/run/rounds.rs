@@ -71,34 +71,47 @@ impl EngineRound<'_> {
             path: engine.path.clone(),
             dir: dir.clone(),
             settings: engine.info.settings.clone(),
-            phases: self.plan.phases.clone(),
+            phases: self
+                .plan
+                .phases
+                .iter()
+                .filter(|phase| self.can_execute(&phase.workload))
+                .cloned()
+                .collect(),
         };
-        let mut finished = 0;
+        let last_row = request.phases.last().map(|phase| phase.row);
+        let mut finished = None;
         let outcome = RoundDir::new(&dir).and_then(|_dir_guard| {
             run_engine(engine, &request, &mut |message| match message {
                 Message::Tick(tick) => self.observer.on_tick(&engine.info.id, self.round, tick),
                 Message::Result(result) => {
-                    finished = result.row + 1;
+                    finished = Some(result.row);
                     self.add_result(*result);
                 }
                 Message::Error(_) => {}
             })
         });
-        let outcome = outcome.and_then(|()| match finished == self.plan.phases.len() {
+        let outcome = outcome.and_then(|()| match finished == last_row {
             true => Ok(()),
             false => Err("the measuring process ended before its last phase".into()),
         });
         let failed = outcome.is_err();
         if let (Err(error), None) = (outcome, self.stop.signal()) {
-            self.add_result(PhaseResult { row: finished, error, ..PhaseResult::default() });
+            let row = next_row(&request, finished);
+            self.add_result(PhaseResult { row, error, ..PhaseResult::default() });
         }
         !failed
     }
 
+    /// Whether the engine has the operations of `phase`. A compaction may have no effect.
+    fn can_execute(&self, phase: &PhaseSpec) -> bool {
+        phase.kind == Kind::Compact || self.engine.info.takes_part_in(phase.kind)
+    }
+
     fn add_result(&mut self, mut result: PhaseResult) {
         let phase = self.plan.phases.get(result.row);
-        let compacts = phase.is_some_and(|phase| phase.workload.kind == Kind::Compact);
-        if compacts && result.error.is_empty() && !self.engine.info.has_compaction {
+        let takes_part = phase.is_none_or(|phase| self.engine.info.takes_part_in(phase.workload.kind));
+        if !takes_part && result.error.is_empty() {
             // The time of a call without an effect is not comparable with a compaction.
             return;
         }
@@ -112,6 +125,13 @@ impl EngineRound<'_> {
         self.result.summary = summary::summarise(self.result);
         self.observer.on_result(self.result);
     }
+}
+
+/// Returns the row of `request` that fails after the last `finished` one.
+fn next_row(request: &RunRequest, finished: Option<usize>) -> usize {
+    let mut rows = request.phases.iter().map(|phase| phase.row);
+    let next = rows.find(|row| finished.is_none_or(|finished| *row > finished));
+    next.or(finished).unwrap_or_default()
 }
 
 /// New directory of a run, removed on drop.

@@ -27,6 +27,8 @@ pub(super) struct PhaseShared<'a> {
     pub(super) stop: AtomicBool,
     /// Maximum operations per second of each thread; 0 for no limit.
     pub(super) max_ops_per_second: u64,
+    /// Whether an earlier phase has added counts to values.
+    pub(super) has_counts: bool,
 }
 
 /// Number of portions into which a throttled thread divides the operations of a second.
@@ -141,10 +143,12 @@ impl ScannedEntries {
 }
 
 /// Checks the values that a thread reads, and holds its measurements.
-struct ValueChecker<'a> {
+pub(super) struct ValueChecker<'a> {
     phase: &'a PhaseSpec,
-    values: ValueGenerator,
-    stats: WorkerStats,
+    pub(super) values: ValueGenerator,
+    pub(super) stats: WorkerStats,
+    /// Whether values may have a count.
+    has_counts: bool,
 }
 
 impl ValueChecker<'_> {
@@ -156,11 +160,18 @@ impl ValueChecker<'_> {
             return Ok(());
         }
         self.stats.values_checked += 1;
-        if self.values.matches(n, value) { Ok(()) } else { Err(self.wrong_value(n, value)) }
+        if self.values.matches(n, value) { Ok(()) } else { self.check_count(n, value) }
+    }
+
+    /// Accepts the value of key `n` with a count, after a phase that counts.
+    #[cold]
+    fn check_count(&self, n: u64, value: &[u8]) -> Result<()> {
+        let has_count = self.has_counts && self.values.take_count(n, &mut value.to_vec()).is_some();
+        if has_count { Ok(()) } else { Err(self.wrong_value(n, value)) }
     }
 
     #[cold]
-    fn wrong_value(&self, n: u64, value: &[u8]) -> String {
+    pub(super) fn wrong_value(&self, n: u64, value: &[u8]) -> String {
         let mut expected = Vec::new();
         self.values.write(n, &mut expected);
         format!("wrong value at key {n}: found {}, expected {}", preview(value), preview(&expected))
@@ -200,13 +211,15 @@ impl ValueChecker<'_> {
 /// A thread that executes operations.
 pub(super) struct Worker<'a> {
     shared: &'a PhaseShared<'a>,
-    store: &'a dyn Store,
-    checker: ValueChecker<'a>,
-    key: Vec<u8>,
+    pub(super) store: &'a dyn Store,
+    pub(super) checker: ValueChecker<'a>,
+    pub(super) key: Vec<u8>,
+    /// Key at which a range ends.
+    pub(super) limit_key: Vec<u8>,
     /// Buffer for a value to put.
-    value: Vec<u8>,
+    pub(super) value: Vec<u8>,
     /// Buffer for a value that is read.
-    read_buffer: Vec<u8>,
+    pub(super) read_buffer: Vec<u8>,
     scanned: ScannedEntries,
     /// Time until which the operations are repeated, in nanoseconds.
     min_time_ns: u64,
@@ -225,8 +238,9 @@ impl<'a> Worker<'a> {
         Worker {
             shared,
             store,
-            checker: ValueChecker { phase, values, stats },
+            checker: ValueChecker { phase, values, stats, has_counts: shared.has_counts },
             key: vec![0; phase.key_size],
+            limit_key: vec![0; phase.key_size],
             value: Vec::new(),
             read_buffer: Vec::new(),
             scanned: ScannedEntries::default(),
@@ -326,6 +340,9 @@ impl<'a> Worker<'a> {
                 self.put(n)
             }
             Op::Seek(n, steps) => self.seek(n, steps),
+            Op::TxnPut(n) => self.put_in_transaction(n),
+            Op::TxnReadModifyWrite(n) => self.increment(n),
+            Op::TxnScan(n, entries) => self.scan_and_increment(n, entries),
             Op::Compact => self.store.compact(),
             // `scan` executes whole scans, and `PhaseRunner` reopens the store: neither occurs
             // here.
@@ -355,7 +372,7 @@ impl<'a> Worker<'a> {
     }
 
     #[inline(always)]
-    fn count_put(&mut self, bytes: usize) {
+    pub(super) fn count_put(&mut self, bytes: usize) {
         self.checker.stats.bytes += bytes as u64;
         self.checker.stats.bytes_put += bytes as u64;
     }
@@ -469,7 +486,7 @@ impl<'a> Worker<'a> {
 }
 
 /// First bytes of a key or value, for messages.
-fn preview(bytes: &[u8]) -> String {
+pub(super) fn preview(bytes: &[u8]) -> String {
     let start = bytes[..bytes.len().min(12)].escape_ascii();
     let more = if bytes.len() > 12 { "..." } else { "" };
     format!("\"{start}{more}\" ({} bytes)", bytes.len())

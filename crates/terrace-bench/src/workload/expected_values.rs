@@ -65,7 +65,8 @@ pub fn expected_results<'a>(phases: impl Iterator<Item = &'a PhaseSpec>) -> Vec<
 }
 
 fn apply(keys: &mut KeySet, phase: &PhaseSpec) -> ExpectedResult {
-    let racy = phase.kind == Kind::Mixed && phase.threads > 1 && keys.live < phase.keyspace;
+    let reads_and_puts = phase.kind == Kind::Mixed || phase.kind.counts();
+    let racy = reads_and_puts && phase.threads > 1 && keys.live < phase.keyspace;
     let before = keys.live;
     let mut found = 0;
     for thread in 0..phase.threads {
@@ -92,13 +93,13 @@ fn is_racy(keys: &KeySet, phase: &PhaseSpec) -> bool {
 fn apply_and_check_found(keys: &mut KeySet, op: Op) -> bool {
     match op {
         Op::Get(n) | Op::Seek(n, _) => keys.contains(n),
-        Op::ReadModifyWrite(n) => {
+        Op::ReadModifyWrite(n) | Op::TxnReadModifyWrite(n) | Op::TxnScan(n, _) => {
             let found = keys.contains(n);
             keys.set(n, true);
             found
         }
-        Op::Put(n) | Op::Delete(n) => {
-            keys.set(n, matches!(op, Op::Put(_)));
+        Op::Put(n) | Op::TxnPut(n) | Op::Delete(n) => {
+            keys.set(n, !matches!(op, Op::Delete(_)));
             false
         }
         Op::GetMissing(_) | Op::NextEntry | Op::Open | Op::Compact => false,

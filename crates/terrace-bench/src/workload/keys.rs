@@ -133,6 +133,25 @@ impl ValueGenerator {
         }
     }
 
+    /// Adds `count` to the count of `value`: to its first word, if it has a whole one.
+    #[inline]
+    pub fn add_count(value: &mut [u8], count: u64) {
+        if let Some(first) = value.first_chunk_mut() {
+            *first = u64::from_le_bytes(*first).wrapping_add(count).to_le_bytes();
+        }
+    }
+
+    /// Removes the count from `value` and returns it. Returns None if the rest is not the value of
+    /// `n`.
+    #[inline]
+    pub fn take_count(&self, n: u64, value: &mut [u8]) -> Option<u64> {
+        let expected = value_words(n).next_u64();
+        let first = value.first_chunk_mut()?;
+        let count = u64::from_le_bytes(*first).wrapping_sub(expected);
+        *first = expected.to_le_bytes();
+        self.matches(n, value).then_some(count)
+    }
+
     /// Returns whether `value` is the value of `n`.
     #[inline]
     pub fn matches(&self, n: u64, value: &[u8]) -> bool {
@@ -248,6 +267,23 @@ mod tests {
             16_408_922_859_458_223_821,
         ];
         assert_eq!(five, published);
+    }
+
+    #[test]
+    fn counts() {
+        for (size, compress) in [(8, 1.0), (16, 0.5), (100, 0.5), (100, 1.0)] {
+            let values = ValueGenerator::new(size, compress);
+            let mut value = Vec::new();
+            values.write(7, &mut value);
+            ValueGenerator::add_count(&mut value, u64::MAX);
+            ValueGenerator::add_count(&mut value, 6);
+            assert!(!values.matches(7, &value));
+            assert_eq!(values.take_count(7, &mut value), Some(5));
+            assert!(values.matches(7, &value), "without the count");
+            // A value of one word is that of every key, with some count.
+            assert_eq!(values.take_count(8, &mut value).is_some(), size == 8);
+        }
+        assert_eq!(ValueGenerator::new(7, 1.0).take_count(1, &mut [0; 7]), None, "no whole word");
     }
 
     #[test]

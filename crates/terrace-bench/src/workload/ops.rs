@@ -20,6 +20,12 @@ pub enum Op {
     Seek(u64, u64),
     /// Gets a key, then puts it.
     ReadModifyWrite(u64),
+    /// Puts a key in a transaction.
+    TxnPut(u64),
+    /// Increments the count of a key in a transaction.
+    TxnReadModifyWrite(u64),
+    /// Visits this many keys from a key on, then increments the count of the key, in a transaction.
+    TxnScan(u64, u64),
     /// Closes and reopens the database.
     Open,
     /// Compacts the whole database.
@@ -156,6 +162,9 @@ impl Iterator for Ops<'_> {
             Kind::Open => Op::Open,
             Kind::Compact => Op::Compact,
             Kind::Mixed => self.next_mixed(),
+            Kind::TxnPut => Op::TxnPut(self.next_key()),
+            Kind::TxnReadModifyWrite => Op::TxnReadModifyWrite(self.next_key()),
+            Kind::TxnScan => Op::TxnScan(self.next_key(), self.phase.seek_next),
         };
         self.done += 1;
         Some(op)

@@ -34,6 +34,9 @@
 //! | `seek`    | creates an iterator, seeks to the key, then moves `seek_next` steps forward |
 //! | `open`    | closes and reopens the database |
 //! | `compact` | compacts the whole database |
+//! | `txn-put` | puts a key in a transaction |
+//! | `txn-rmw` | gets a key in a transaction, and puts it with a count that is one greater |
+//! | `txn-scan`| in a transaction, visits the keys from `n` to `n + seek_next`, excluded, then gets and puts key `n` like `txn-rmw` |
 //! | `mixed`   | one of the operations in `mix`, drawn *before* the key: `(splitmix64 >> 11) / 2^53` against the running sum of the shares in the order `get`, `put`, `insert`, `scan`, `rmw` |
 //!
 //! In `mix`, `insert` puts the next key after the key space: the `j`-th of thread `t` is `keyspace
@@ -41,6 +44,11 @@
 //! entries; `rmw` is a get, then a put of the same key. With `latest`, the key of rank `r` is the
 //! `r`-th last insert of this thread; if it has only `k` inserts and `r` is larger, the key is
 //! `keyspace - 1 - (r - k)`.
+//!
+//! **Transactions.** A conflict repeats the whole transaction, and the operation ends with its
+//! commit. The *count* of a key is added to the first word of its value, little-endian. After a
+//! phase of `txn-rmw` or `txn-scan`, the sum of all counts must have grown by the number of
+//! operations: a smaller sum proves lost updates.
 //!
 //! **Latencies.** An operation begins at the end of the operation before. The keys of an atomic
 //! write have the latency of the write. A scan reads the clock after every 16th entry, and the
@@ -88,6 +96,27 @@ pub enum Kind {
     Compact,
     /// Executes one of several operations.
     Mixed,
+    /// Puts a key in a transaction.
+    #[serde(rename = "txn-put")]
+    TxnPut,
+    /// Increments the count of a key in a transaction.
+    #[serde(rename = "txn-rmw")]
+    TxnReadModifyWrite,
+    /// Visits a range, then increments the count of its first key, in a transaction.
+    #[serde(rename = "txn-scan")]
+    TxnScan,
+}
+
+impl Kind {
+    /// Whether the operations are transactions.
+    pub fn is_transaction(self) -> bool {
+        self.counts() || self == Kind::TxnPut
+    }
+
+    /// Whether each operation increments the count of a key.
+    pub fn counts(self) -> bool {
+        matches!(self, Kind::TxnReadModifyWrite | Kind::TxnScan)
+    }
 }
 
 /// Order of the keys.
@@ -191,7 +220,7 @@ impl PhaseSpec {
 
     /// Whether the operations change the entries.
     pub fn writes(&self) -> bool {
-        matches!(self.kind, Kind::Put | Kind::Delete | Kind::Mixed)
+        matches!(self.kind, Kind::Put | Kind::Delete | Kind::Mixed) || self.kind.is_transaction()
     }
 }
 

@@ -21,6 +21,7 @@ macro_rules! workloads {
 }
 
 const DB_BENCH: &str = "LevelDB's db_bench";
+const ROCKSDB_BENCH: &str = "RocksDB's db_bench";
 const GO_COMPARISON: &str = "Go comparison of LevelDBs";
 const YCSB: &str = "YCSB";
 const TERRACE: &str = "Terrace";
@@ -65,6 +66,27 @@ pub static WORKLOADS: &[Workload] = workloads! {
         d.writers = 1;
     };
     "seekrandom", "seek to a random key, then 10 steps forward", DB_BENCH, |d| { d.kind = Kind::Seek; d.order = Order::Random; };
+    "updaterandom", "get and put a random key", ROCKSDB_BENCH, |d| {
+        d.kind = Kind::Mixed;
+        d.order = Order::Random;
+        d.mix = [("rmw".to_owned(), 1.0)].into();
+    };
+    "txn-rmw", "get and put a random key, in a transaction", TERRACE, |d| {
+        d.kind = Kind::TxnReadModifyWrite;
+        d.order = Order::Random;
+    };
+    "txn-hot", "get and put one of 16 keys, in a transaction", TERRACE, |d| {
+        d.kind = Kind::TxnReadModifyWrite;
+        d.order = Order::Random;
+        d.keyspace = d.keyspace.min(16);
+    };
+    "txn-blind", "put a random key, in a transaction", TERRACE, |d| { d.kind = Kind::TxnPut; d.order = Order::Random; };
+    "txn-scan", "visit 100 entries, then get and put the first, in a transaction; a tenth of the keys", TERRACE, |d| {
+        d.kind = Kind::TxnScan;
+        d.order = Order::Random;
+        d.seek_next = 100;
+        d.num = fraction_of(d.num, 10);
+    };
     "deleteseq", "delete the next key", DB_BENCH, |d| d.kind = Kind::Delete;
     "deleterandom", "delete a random key", DB_BENCH, |d| { d.kind = Kind::Delete; d.order = Order::Random; };
     "compact", "compact the whole database", DB_BENCH, |d| { d.kind = Kind::Compact; d.num = 1; };
@@ -140,6 +162,10 @@ macro_rules! steps {
 const M: u64 = 1_000_000;
 
 fn as_is(_: &mut PhaseSpec) {}
+
+fn four_threads(d: &mut PhaseSpec) {
+    d.threads = 4;
+}
 
 /// Seconds of each row of the suite `quick`: ten of the windows that plots show.
 const QUICK_SECONDS: u64 = 1;
@@ -270,6 +296,22 @@ pub static SUITES: &[Suite] = &[
             "A-reloaded" = "ycsb-a", M, as_is;
             "B-reloaded" = "ycsb-b", M, as_is;
             "E-updated" = "ycsb-e", M, as_is;
+        },
+    },
+    Suite {
+        name: "transactions",
+        description: "transactions beside the same operations without one: 1,000,000 entries, 16-byte keys, 100-byte values",
+        scale: 1.0,
+        steps: steps! {
+            "fillseq" = "fillseq", M, as_is;
+            "put-1" = "overwrite", M, as_is;
+            "txn-blind-1" = "txn-blind", M, as_is;
+            "get-put-1" = "updaterandom", M, as_is;
+            "txn-rmw-1" = "txn-rmw", M, as_is;
+            "txn-rmw-4" = "txn-rmw", M, four_threads;
+            "txn-hot-4" = "txn-hot", M, four_threads;
+            "txn-scan-1" = "txn-scan", M, as_is;
+            "txn-scan-4" = "txn-scan", M, four_threads;
         },
     },
 ];

@@ -3,8 +3,6 @@
 use std::ffi::c_char;
 use std::ptr;
 
-use terrace::{Db, ReadOptions};
-
 use super::batch::BatchHandle;
 use super::database::DatabaseHandle;
 use super::read_write_options::{ReadOptionsHandle, WriteOptionsHandle, read_options, write_options};
@@ -80,9 +78,20 @@ extern "C" fn leveldb_get(
     // SAFETY: the caller passes null, or a pointer `key` to `key_len` bytes that live through the
     // call.
     let key = unsafe { bytes_from_c(key, key_len) };
-    let value = run_with_errptr(errptr, || {
-        Ok(into_malloced_value(require_non_null(database)?.0.get_with(key, read_options(options))?))
-    });
+    return_value(value_len, errptr, || {
+        Ok(require_non_null(database)?.0.get_with(key, read_options(options))?)
+    })
+}
+
+/// Returns the value that `read` finds, and stores its length. Returns null, with length 0, if
+/// there is none, or after an error.
+#[inline]
+pub(super) fn return_value(
+    value_len: OutParam<'_, usize>,
+    errptr: ErrPtr<'_>,
+    read: impl FnOnce() -> Result<Option<Vec<u8>>, StatusError>,
+) -> *mut c_char {
+    let value = run_with_errptr(errptr, || Ok(into_malloced_value(read()?)));
     let (value, len) = value.unwrap_or(NO_VALUE);
     write_out_param(value_len, len);
     value
@@ -114,32 +123,57 @@ extern "C" fn terrace_multi_get(
     value_lens: *mut usize,
     errptr: ErrPtr<'_>,
 ) {
-    // SAFETY: the caller passes null, or arrays `keys` and `key_lens` of `count` items each that
-    // live through the call.
-    let keys = unsafe { array_from_c(keys, count) }.iter().zip(unsafe { array_from_c(key_lens, count) });
-    // SAFETY: each key is null, or has as many bytes as the length at the same index, which live
-    // through the call.
-    let keys = keys.map(|(key, len)| unsafe { bytes_from_c(*key, *len) });
-    let results =
-        run_with_errptr(errptr, || multi_get(&require_non_null(database)?.0, keys, read_options(options)));
-    let results = results.unwrap_or_else(|| vec![NO_VALUE; count]);
-    // SAFETY: the caller passes null, or an array `values` with room for `count` items.
-    let values = unsafe { output_array_from_c(values, count) };
-    // SAFETY: the caller passes null, or an array `value_lens` with room for `count` items.
-    let value_lens = unsafe { output_array_from_c(value_lens, count) };
-    for ((value, len), (value_out, len_out)) in results.into_iter().zip(values.iter_mut().zip(value_lens)) {
-        value_out.write(value);
-        len_out.write(len);
+    let arrays = MultiGetArrays { count, keys, key_lens, values, value_lens };
+    // SAFETY: the caller passes null, or arrays of `count` items each that live through the call,
+    // and whose keys have the bytes of the length at the same index.
+    unsafe {
+        arrays.fill(errptr, |keys| {
+            Ok(require_non_null(database)?.0.multi_get_with(keys, read_options(options))?)
+        });
     }
 }
 
-/// Returns the values of `keys`. The results become pointers only after all reads succeeded, so an
-/// error leaks no value.
-fn multi_get<'a>(
-    database: &Db,
-    keys: impl Iterator<Item = &'a [u8]>,
-    options: &ReadOptions,
-) -> Result<Vec<MallocedValue>, StatusError> {
-    let keys: Vec<_> = keys.collect();
-    Ok(database.multi_get_with(&keys, options)?.into_iter().map(into_malloced_value).collect())
+/// Arrays of a caller for several keys, their lengths, and the results.
+pub(super) struct MultiGetArrays {
+    pub(super) count: usize,
+    pub(super) keys: *const *const c_char,
+    pub(super) key_lens: *const usize,
+    pub(super) values: *mut *mut c_char,
+    pub(super) value_lens: *mut usize,
+}
+
+impl MultiGetArrays {
+    /// Stores the values that `read` returns for the keys, or null for each key after an error. The
+    /// results become pointers only after all reads succeeded, so an error leaks no value.
+    ///
+    /// # Safety
+    ///
+    /// Each array is null, or has `count` items that nothing else changes during the call. Each key
+    /// is null, or has as many bytes as the length at the same index.
+    pub(super) unsafe fn fill(
+        self,
+        errptr: ErrPtr<'_>,
+        read: impl FnOnce(&[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, StatusError>,
+    ) {
+        // SAFETY: by the contract of this function, the array is null or has `count` items.
+        let keys = unsafe { array_from_c(self.keys, self.count) };
+        // SAFETY: by the contract of this function, the array is null or has `count` items.
+        let key_lens = unsafe { array_from_c(self.key_lens, self.count) };
+        // SAFETY: by the contract of this function, each key is null or has as many bytes as its
+        // length says.
+        let keys = keys.iter().zip(key_lens).map(|(key, len)| unsafe { bytes_from_c(*key, *len) });
+        let results = run_with_errptr(errptr, || {
+            Ok(read(&keys.collect::<Vec<_>>())?.into_iter().map(into_malloced_value).collect())
+        });
+        let results: Vec<MallocedValue> = results.unwrap_or_else(|| vec![NO_VALUE; self.count]);
+        // SAFETY: by the contract of this function, the array is null or has `count` items.
+        let values = unsafe { output_array_from_c(self.values, self.count) };
+        // SAFETY: by the contract of this function, the array is null or has `count` items.
+        let value_lens = unsafe { output_array_from_c(self.value_lens, self.count) };
+        for ((value, len), (value_out, len_out)) in results.into_iter().zip(values.iter_mut().zip(value_lens))
+        {
+            value_out.write(value);
+            len_out.write(len);
+        }
+    }
 }

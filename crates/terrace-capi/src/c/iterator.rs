@@ -1,10 +1,10 @@
-//! `leveldb_iterator_t`: an iterator in key order. Keys and values are borrowed from it without a
-//! copy.
+//! `leveldb_iterator_t`: an iterator of a database or of a transaction, in key order. Keys and
+//! values are borrowed from it without a copy.
 
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
-use terrace::DbIterator;
+use terrace::{DbIterator, TransactionIterator};
 
 use super::database::DatabaseHandle;
 use super::read_write_options::{ReadOptionsHandle, read_options};
@@ -14,9 +14,76 @@ use crate::ffi::{
 };
 
 pub(super) struct IteratorHandle {
-    iterator: DbIterator,
+    iterator: EitherIterator,
     /// Entries that [`copy_entries`] lends to the caller.
     copied_entries: Vec<u8>,
+}
+
+impl IteratorHandle {
+    pub(super) fn new(iterator: EitherIterator) -> Box<IteratorHandle> {
+        Box::new(IteratorHandle { iterator, copied_entries: Vec::new() })
+    }
+}
+
+/// Iterator of a database or of a transaction.
+#[allow(clippy::large_enum_variant, reason = "the handle is boxed, and a second box would cost each step")]
+pub(super) enum EitherIterator {
+    Database(DbIterator),
+    Transaction(Box<TransactionIterator>),
+}
+
+/// Evaluates the same expression for both kinds of iterators.
+macro_rules! for_either {
+    ($self:ident, $iterator:ident => $call:expr) => {
+        match $self {
+            EitherIterator::Database($iterator) => $call,
+            EitherIterator::Transaction($iterator) => $call,
+        }
+    };
+}
+
+impl EitherIterator {
+    #[inline]
+    fn valid(&self) -> bool {
+        for_either!(self, iterator => iterator.valid())
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        for_either!(self, iterator => iterator.key())
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        for_either!(self, iterator => iterator.value())
+    }
+
+    fn status(&self) -> terrace::Result<()> {
+        for_either!(self, iterator => iterator.status())
+    }
+
+    fn seek_to_first(&mut self) {
+        for_either!(self, iterator => iterator.seek_to_first());
+    }
+
+    fn seek_to_last(&mut self) {
+        for_either!(self, iterator => iterator.seek_to_last());
+    }
+
+    #[inline]
+    fn seek(&mut self, key: &[u8]) {
+        for_either!(self, iterator => iterator.seek(key));
+    }
+
+    #[inline]
+    fn next(&mut self) {
+        for_either!(self, iterator => iterator.next());
+    }
+
+    #[inline]
+    fn prev(&mut self) {
+        for_either!(self, iterator => iterator.prev());
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -25,10 +92,8 @@ extern "C" fn leveldb_create_iterator(
     options: Option<&ReadOptionsHandle>,
 ) -> Option<Box<IteratorHandle>> {
     run_or_default(|| {
-        Some(Box::new(IteratorHandle {
-            iterator: database?.0.raw_iter_with(read_options(options)),
-            copied_entries: Vec::new(),
-        }))
+        let iterator = database?.0.raw_iter_with(read_options(options));
+        Some(IteratorHandle::new(EitherIterator::Database(iterator)))
     })
 }
 
@@ -43,7 +108,7 @@ extern "C" fn leveldb_iter_valid(iterator: Option<&IteratorHandle>) -> u8 {
 }
 
 #[inline]
-fn move_iterator(iterator: Option<&mut IteratorHandle>, step: impl FnOnce(&mut DbIterator)) {
+fn move_iterator(iterator: Option<&mut IteratorHandle>, step: impl FnOnce(&mut EitherIterator)) {
     if let Some(iterator) = iterator {
         run_or_default(|| step(&mut iterator.iterator));
     }
@@ -51,12 +116,12 @@ fn move_iterator(iterator: Option<&mut IteratorHandle>, step: impl FnOnce(&mut D
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_seek_to_first(iterator: Option<&mut IteratorHandle>) {
-    move_iterator(iterator, DbIterator::seek_to_first);
+    move_iterator(iterator, EitherIterator::seek_to_first);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_seek_to_last(iterator: Option<&mut IteratorHandle>) {
-    move_iterator(iterator, DbIterator::seek_to_last);
+    move_iterator(iterator, EitherIterator::seek_to_last);
 }
 
 #[unsafe(no_mangle)]
@@ -68,12 +133,12 @@ extern "C" fn leveldb_iter_seek(iterator: Option<&mut IteratorHandle>, key: *con
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_next(iterator: Option<&mut IteratorHandle>) {
-    move_iterator(iterator, DbIterator::next);
+    move_iterator(iterator, EitherIterator::next);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_prev(iterator: Option<&mut IteratorHandle>) {
-    move_iterator(iterator, DbIterator::prev);
+    move_iterator(iterator, EitherIterator::prev);
 }
 
 /// Returns bytes of the current entry, valid until the iterator moves. `part` reads only the result
@@ -82,7 +147,7 @@ extern "C" fn leveldb_iter_prev(iterator: Option<&mut IteratorHandle>) {
 #[inline]
 fn borrow_part(
     iterator: Option<&IteratorHandle>,
-    part: fn(&DbIterator) -> &[u8],
+    part: fn(&EitherIterator) -> &[u8],
     len: OutParam<'_, usize>,
 ) -> *const c_char {
     let bytes = iterator.map_or(&[][..], |iterator| part(&iterator.iterator));
@@ -92,7 +157,7 @@ fn borrow_part(
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_key(iterator: Option<&IteratorHandle>, len: OutParam<'_, usize>) -> *const c_char {
-    borrow_part(iterator, DbIterator::key, len)
+    borrow_part(iterator, EitherIterator::key, len)
 }
 
 #[unsafe(no_mangle)]
@@ -100,7 +165,7 @@ extern "C" fn leveldb_iter_value(
     iterator: Option<&IteratorHandle>,
     len: OutParam<'_, usize>,
 ) -> *const c_char {
-    borrow_part(iterator, DbIterator::value, len)
+    borrow_part(iterator, EitherIterator::value, len)
 }
 
 #[unsafe(no_mangle)]
@@ -123,7 +188,7 @@ extern "C" fn terrace_iter_next_entries(
     count: usize,
     entries: *mut EntryPointers,
 ) -> usize {
-    copy_entries(iterator, count, entries, DbIterator::next)
+    copy_entries(iterator, count, entries, EitherIterator::next)
 }
 
 #[unsafe(no_mangle)]
@@ -132,7 +197,7 @@ extern "C" fn terrace_iter_prev_entries(
     count: usize,
     entries: *mut EntryPointers,
 ) -> usize {
-    copy_entries(iterator, count, entries, DbIterator::prev)
+    copy_entries(iterator, count, entries, EitherIterator::prev)
 }
 
 /// Copies entries, starting with the current one, into memory of the iterator, and stores pointers
@@ -141,7 +206,7 @@ fn copy_entries(
     iterator: Option<&mut IteratorHandle>,
     count: usize,
     entries: *mut EntryPointers,
-    step: fn(&mut DbIterator),
+    step: fn(&mut EitherIterator),
 ) -> usize {
     let Some(IteratorHandle { iterator, copied_entries }) = iterator else { return 0 };
     // SAFETY: the caller passes null, or an array `entries` with room for `count` items.

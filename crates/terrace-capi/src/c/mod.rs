@@ -11,6 +11,8 @@
 //!   leveldb_readoptions_t,  read_write_options
 //!   leveldb_writeoptions_t                                       versions, free         library
 //!                                                        event loops, bindings  nonblocking_calls
+//!   terrace_txn_t           transactions, txn_options
+//!   terrace_unchanged_t     conditional_write
 //! ```
 //!
 //! `include/leveldb/c.h` and `include/terrace/terrace.h` document the functions. Handles are boxes,
@@ -22,6 +24,7 @@ mod cache;
 mod callback_state;
 mod checkpoint;
 mod comparator;
+mod conditional_write;
 mod database;
 mod env;
 mod filter;
@@ -35,3 +38,5 @@ mod options;
 mod property;
 mod read_write_options;
 mod snapshot;
+mod transactions;
+mod txn_options;

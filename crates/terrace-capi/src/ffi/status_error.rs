@@ -7,6 +7,7 @@
 //!   NotSupported      Not implemented: message
 //!   InvalidArgument   Invalid argument: message
 //!   Io                IO error: message
+//!   Busy              Busy: message             functions of Terrace only
 //! ```
 //!
 //! Programs compare kinds. Some search the text for the prefix, or for LevelDB's sentences about a
@@ -33,7 +34,8 @@ impl StatusError {
         StatusError { kind: ErrorKind::InvalidArgument, message: message.into() }
     }
 
-    /// Returns LevelDB's status code of the kind.
+    /// Returns LevelDB's status code of the kind. LevelDB has none for `Busy`, and no function of
+    /// its interface returns it.
     pub fn status_code(&self) -> u8 {
         match self.kind {
             ErrorKind::NotFound => 1,
@@ -109,7 +111,8 @@ impl fmt::Display for StatusError {
             ErrorKind::Corruption => "Corruption",
             ErrorKind::NotSupported => "Not implemented",
             ErrorKind::InvalidArgument => "Invalid argument",
-            ErrorKind::Io | ErrorKind::Busy => "IO error",
+            ErrorKind::Io => "IO error",
+            ErrorKind::Busy => "Busy",
         };
         write!(f, "{prefix}: {}", self.message)
     }
@@ -162,5 +165,10 @@ mod tests {
         check(Error::InvalidArgument("a".into()), 4, "Invalid argument: a");
         check(Error::NotSupported("a".into()), 3, "Not implemented: a");
         check(Error::NotFound("a".into()), 1, "NotFound: a");
+        let key = || b"a".to_vec();
+        check(Error::Conflict { key: key() }, 5, "Busy: conflict: another writer changed 'a'");
+        check(Error::LockTimeout { key: key() }, 5, "Busy: lock timeout: another transaction holds 'a'");
+        let text = "Invalid argument: transaction too large: 9 bytes of reads and writes, the limit is 8";
+        check(Error::TransactionTooLarge { bytes: 9, limit: 8 }, 4, text);
     }
 }

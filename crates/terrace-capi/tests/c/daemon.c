@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "terrace/terrace.h"
 #include "print.h"
 
 #ifdef ONE_THREAD
@@ -107,6 +108,18 @@ static void child_beside_parent(leveldb_t* db) {
   put(db, "parent", "1");
 }
 
+/* Locks a key in a transaction. Returns the transaction, which holds the lock. */
+static terrace_txn_t* begin_locked(leveldb_t* db) {
+  char* error = NULL;
+  terrace_txn_options_t* locking = terrace_txn_options_create();
+  terrace_txn_options_set_locking(locking, 1);
+  terrace_txn_t* txn = terrace_begin(db, locking, &error);
+  terrace_txn_put(txn, "locked", 6, "by a transaction", 16, &error);
+  print_result("lock", &error);
+  terrace_txn_options_destroy(locking);
+  return txn;
+}
+
 static void become_daemon(void) {
   prepare_fork();
   if (daemon(0, 1) != 0) {
@@ -125,6 +138,7 @@ int main(void) {
   }
   put(db, "before", "0");
   child_beside_parent(db);
+  terrace_txn_t* of_parent = begin_locked(db);
   if (FORKS_BESIDE_THREADS) {
     fill(db, "parent");
     become_daemon();
@@ -139,6 +153,15 @@ int main(void) {
   /* As a daemon that forks twice. */
   become_daemon();
   become_daemon();
+  /* A lock of the first process does not exist in this one, and its transaction cannot lock here. */
+  char* error = NULL;
+  terrace_txn_put(of_parent, "another", 7, "", 0, &error);
+  print_result("transaction of the first process", &error);
+  terrace_txn_destroy(of_parent);
+  terrace_txn_t* own = begin_locked(db);
+  printf("commit: %d\n", terrace_txn_commit(own, NULL, &error));
+  print_result("commit", &error);
+  terrace_txn_destroy(own);
   put(db, "second daemon", "2");
   if (!FORKS_BESIDE_THREADS) {
     fill(db, "parent");

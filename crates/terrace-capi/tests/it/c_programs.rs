@@ -72,6 +72,17 @@ fn calls_for_event_loops_and_bindings() {
 }
 
 #[test]
+fn transactions() {
+    check("transactions", SANITIZED);
+}
+
+/// Without AddressSanitizer, the locks and the counters of the program meet at full speed.
+#[test]
+fn transactions_at_full_speed() {
+    check("transactions", &[]);
+}
+
+#[test]
 fn destroy_order_and_null_handles() {
     check("lifetimes", SANITIZED);
 }

@@ -241,7 +241,7 @@ fn list_text() -> String {
 }
 
 fn list_line(name: &str, description: &str) -> String {
-    table::wrap(&format!("  {name:<16} {description}"), 19)
+    table::wrap(&format!("  {name:<20} {description}"), 23)
 }
 
 fn compare(files: &[PathBuf]) -> CommandResult {

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use clap::{ArgGroup, Args};
 
 use crate::cli::Run;
+use crate::condition::Condition;
 use crate::database::{DatabaseArgs, FileFormatArgs, KeyEncodingArgs, MemoryArgs, SyncArg};
 use crate::failure::CommandResult;
 
@@ -27,6 +28,9 @@ pub(crate) struct Delete {
     /// Delete every key
     #[arg(long, conflicts_with_all = ["from", "to"])]
     all: bool,
+    /// Only if the key has this value; otherwise exit code 5
+    #[arg(long, value_name = "VALUE", conflicts_with_all = ["from", "to", "all"])]
+    if_value: Option<OsString>,
     #[command(flatten)]
     encoding: KeyEncodingArgs,
     #[command(flatten)]
@@ -38,11 +42,16 @@ impl Run for Delete {
         let key = self.encoding.decode_optional(self.key.as_ref())?;
         let from = self.encoding.decode_optional(self.from.as_ref())?;
         let to = self.encoding.decode_optional(self.to.as_ref())?;
+        let condition = self.encoding.decode_optional(self.if_value.as_ref())?.map(Condition::Value);
         let db = self.database.open_writable(&FileFormatArgs::default(), &MemoryArgs::default(), None)?;
-        match key {
-            Some(key) => db.delete_with(&key, &self.sync.write_options())?,
+        let options = self.sync.write_options();
+        match (key, condition) {
+            (Some(key), Some(condition)) => {
+                condition.write_if_met(&db, &key, &options, |transaction| transaction.delete(&key))?;
+            }
+            (Some(key), None) => db.delete_with(&key, &options)?,
             // Always synced.
-            None => db.delete_range((
+            (None, _) => db.delete_range((
                 from.map_or(Bound::Unbounded, Bound::Included),
                 to.map_or(Bound::Unbounded, Bound::Excluded),
             ))?,

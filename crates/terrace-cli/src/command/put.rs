@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use crate::cli::Run;
+use crate::condition::ConditionArgs;
 use crate::database::{DatabaseArgs, FileFormatArgs, KeyEncodingArgs, MemoryArgs, SyncArg};
 use crate::failure::{CommandResult, Failure};
 use crate::input;
@@ -29,6 +30,8 @@ pub(crate) struct Put {
     #[arg(long)]
     create: bool,
     #[command(flatten)]
+    condition: ConditionArgs,
+    #[command(flatten)]
     sync: SyncArg,
 }
 
@@ -36,12 +39,19 @@ impl Run for Put {
     fn run(self) -> CommandResult {
         let key = self.encoding.decode(&self.key)?;
         let value = self.read_value()?;
+        let condition = self.condition.condition(&self.encoding)?;
         let db = self.database.open_writable(
             &FileFormatArgs::default(),
             &MemoryArgs::default(),
             Some(self.create),
         )?;
-        db.put_with(&key, &value, &self.sync.write_options())?;
+        let options = self.sync.write_options();
+        match condition {
+            Some(condition) => {
+                condition.write_if_met(&db, &key, &options, |transaction| transaction.put(&key, &value))?;
+            }
+            None => db.put_with(&key, &value, &options)?,
+        }
         Ok(db.close()?)
     }
 }

@@ -40,6 +40,26 @@ fn suite_end_to_end() {
     assert_eq!(trial.list(""), ["r.html", "r.json"], "other files were left");
 }
 
+/// LevelDB, if it is installed, has no transactions, and takes no part in their rows.
+#[test]
+fn transactions_end_to_end() {
+    let trial = CliTest::new();
+    let ended =
+        trial.run("bench --suite transactions --num 900 --engines terrace,leveldb --rounds 1 --json r.json");
+    ended.assert_contains(0, &["txn-rmw-4", "txn-hot-4", "txn-scan-1", "get-put-1"]);
+    let text = String::from_utf8(trial.read("r.json")).expect("JSON is UTF-8");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("the file is JSON");
+    let rows = |engine: &str| -> Vec<u64> {
+        let results = json["results"].as_array().expect("an array").iter();
+        results
+            .filter(|result| result["engine"] == engine)
+            .filter_map(|result| result["row"].as_u64())
+            .collect()
+    };
+    assert_eq!(rows("terrace"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(rows("leveldb").is_empty() || rows("leveldb") == [0, 1, 3], "{:?}", rows("leveldb"));
+}
+
 #[test]
 fn same_engine_twice() {
     let trial = CliTest::new();
@@ -93,7 +113,10 @@ fn unknown_names_are_usage_errors() {
     let trial = CliTest::new();
     for (line, message) in [
         ("bench moon", "no workload is called \"moon\"; there are: fillseq, "),
-        ("bench --suite moon", "no suite is called \"moon\"; there are: leveldb, quick, bangdb, go, ycsb"),
+        (
+            "bench --suite moon",
+            "no suite is called \"moon\"; there are: leveldb, quick, bangdb, go, ycsb, transactions",
+        ),
         (
             "bench --engines moon",
             "no engine is called \"moon\"; there are: terrace, terrace-appended, terrace-c, leveldb, ",

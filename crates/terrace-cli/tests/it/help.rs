@@ -15,6 +15,7 @@ const COMMANDS: &[&str] = &[
     "delete",
     "scan",
     "count",
+    "shell",
     "load",
     "dump",
     "stat",
@@ -81,7 +82,8 @@ fn stable_flags() {
         ["--compression", "--block-size", "--block-restart-interval", "--filter-bits", "--max-file-size"];
     for (command, flags) in [
         ("get", &["--hex", "--raw", "--comparator"][..]),
-        ("put", &["--create", "--hex", "--sync", "--value-file"]),
+        ("put", &["--create", "--hex", "--sync", "--value-file", "--if-value", "--if-absent"]),
+        ("shell", &["--create", "--hex", "--sync"]),
         ("delete", &["--from", "--to", "--all", "--sync"]),
         ("load", &tables),
         ("load", &["--format", "--create", "--sync", "--write-buffer", "--memory"]),

@@ -12,4 +12,5 @@ mod leveldb_interop;
 mod live;
 mod maintenance;
 mod restricted_process;
+mod shell;
 mod tour;

@@ -21,6 +21,7 @@ fn all_steps() {
             "reverse     1 entry of a range",
             "batch ",
             "snapshot ",
+            "transact    swapped two values, repeated after a conflict",
             "all 6 entries found",
             "level  files",
             "terrace scan here --prefix CH/ --reverse --limit 5",

@@ -79,6 +79,7 @@ pub static MUTANTS: &[Mutant] = &[
     row("ManifestSequenceAheadOfLog", &["alternate"], 120, "the MANIFEST's last sequence number includes writes that are only in the log"),
     row("ConditionCheckedTooEarly", &["anomalies"], 60, "a conditional write does not check again under the lock of the writers"),
     row("InsertInFlightUnseen", &["anomalies"], 120, "a conditional write does not wait for inserts that have a sequence number"),
+    row("ConditionInTwoReadStates", &["anomalies"], 300, "a conditional write compares one read state with the last flush, and searches another one"),
     row("WatchIgnored", &["anomalies"], 120, "a conditional write ignores that another writer wrote a watched key"),
     row("ReadRangeForgotten", &["anomalies"], 60, "a commit does not check the ranges that iterators read"),
     row("OwnWriteHidden", &["anomalies"], 60, "a get of a transaction does not see its own writes"),

@@ -11,7 +11,7 @@ use super::read_set::ReadSet;
 use super::transaction_context::TransactionContext;
 use super::transaction_options::{Isolation, TransactionOptions};
 use super::wait_for_graph::TransactionId;
-use super::write_set::{WriteSet, WriteSetLength, key_of};
+use super::write_set::{OwnWrite, WriteSet, WriteSetLength, key_of};
 use crate::db::{Db, Unchanged, UnchangedKey};
 use crate::error::{Error, Result};
 use crate::options::{ReadOptions, WriteOptions};
@@ -53,8 +53,8 @@ pub struct Transaction {
     locks: Option<KeyLocks>,
     /// Kind of the lock for reads.
     read_lock: KeyLockMode,
-    /// True after a deadlock or lock timeout: the transaction has lost its locks.
-    has_lost_locks: bool,
+    /// Deadlock or lock timeout with which the transaction has lost its locks.
+    lost_locks: Option<Error>,
 }
 
 /// Moment in a transaction to which [`Transaction::rollback_to`] returns.
@@ -76,7 +76,7 @@ impl Transaction {
             last_savepoint: 0,
             locks: None,
             read_lock: KeyLockMode::Shared,
-            has_lost_locks: false,
+            lost_locks: None,
         }
     }
 
@@ -108,16 +108,30 @@ impl Transaction {
     pub fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         if let Some(own) = self.own_write(key) {
-            return Ok(own);
+            return Ok(own.map(<[u8]>::to_vec));
         }
-        if self.options.locking {
-            return self.get_locked(key, self.read_lock);
+        self.read_tracked(key, |db, options| db.get_with(key, options))
+    }
+
+    /// Reads like [`Transaction::get`], into memory of the caller. Returns false, and empties
+    /// `value`, if the key does not exist.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// let mut place = Vec::new();
+    /// assert!(!db.begin(&Default::default()).get_into("CH/Bern", &mut place)?);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn get_into(&mut self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
+        let key = key.as_ref();
+        if let Some(own) = self.own_write(key) {
+            value.clear();
+            value.extend_from_slice(own.unwrap_or_default());
+            return Ok(own.is_some());
         }
-        self.start_reading();
-        if self.options.isolation == Isolation::Serializable {
-            self.track_read(key, 0)?;
-        }
-        self.db.get_with(key, &self.read_options)
+        self.read_tracked(key, |db, options| db.get_into_with(key, value, options))
     }
 
     /// Returns the value of `key` like [`Transaction::get`], for a key that the transaction will
@@ -144,10 +158,10 @@ impl Transaction {
             self.lock(key, KeyLockMode::Exclusive)?;
         }
         if let Some(own) = self.own_write(key) {
-            return Ok(own);
+            return Ok(own.map(<[u8]>::to_vec));
         }
         if self.options.locking {
-            return self.get_locked(key, KeyLockMode::Exclusive);
+            return self.read_locked(key, KeyLockMode::Exclusive, |db, options| db.get_with(key, options));
         }
         self.start_reading();
         self.track_read(key, 0)?;
@@ -170,7 +184,7 @@ impl Transaction {
     pub fn get_untracked(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         if let Some(own) = self.own_write(key) {
-            return Ok(own);
+            return Ok(own.map(<[u8]>::to_vec));
         }
         self.start_reading();
         self.db.get_with(key, &self.read_options)
@@ -193,7 +207,8 @@ impl Transaction {
             return keys.iter().map(|key| self.get(key)).collect();
         }
         self.start_reading();
-        let own_writes: Vec<_> = keys.iter().map(|key| self.own_write(key.as_ref())).collect();
+        let own_writes: Vec<_> =
+            keys.iter().map(|key| self.own_write(key.as_ref()).map(|own| own.map(<[u8]>::to_vec))).collect();
         if self.options.isolation == Isolation::Serializable {
             for (key, _) in keys.iter().zip(&own_writes).filter(|(_, own)| own.is_none()) {
                 self.track_read(key.as_ref(), 0)?;
@@ -206,8 +221,8 @@ impl Transaction {
         Ok(values)
     }
 
-    /// Returns true if `key` exists for this transaction. Same as [`Transaction::get`], without the
-    /// value.
+    /// Returns true if `key` exists for this transaction. Same as [`Transaction::get`], without a
+    /// copy of the value.
     ///
     /// ```
     /// # let env = terrace::Env::in_memory();
@@ -220,7 +235,11 @@ impl Transaction {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn contains(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.get(key)?.is_some())
+        let key = key.as_ref();
+        if let Some(own) = self.own_write(key) {
+            return Ok(own.is_some());
+        }
+        self.read_tracked(key, |db, options| db.contains_with(key, options))
     }
 
     /// Sets the value of `key` at the commit.
@@ -379,14 +398,14 @@ impl Transaction {
     pub fn rollback(self) {}
 
     /// Returns the last own write of `key`: a value, or None for a tombstone.
-    fn own_write(&mut self, key: &[u8]) -> Option<Option<Vec<u8>>> {
+    fn own_write(&mut self, key: &[u8]) -> Option<OwnWrite<'_>> {
         if self.writes.batch().is_empty() || mutant!(OwnWriteHidden) {
             return None;
         }
         if self.writes.needs_index() {
             Arc::make_mut(&mut self.writes).build_index();
         }
-        self.writes.get(key).map(|value| value.map(<[u8]>::to_vec))
+        self.writes.get(key)
     }
 
     /// Takes the snapshot at the first read.
@@ -394,9 +413,11 @@ impl Transaction {
         self.read_options.snapshot.get_or_insert_with(|| self.db.snapshot()).clone()
     }
 
+    /// Records that the transaction depends on `key`, unless the record would exceed its memory.
     fn track_read(&mut self, key: &[u8], since: SequenceNumber) -> Result<()> {
+        self.check_memory(key.len())?;
         self.reads.add_key(key, since);
-        self.check_memory(0)
+        Ok(())
     }
 
     fn prepare_write(&mut self, key: &[u8], value_len: usize) -> Result<()> {
@@ -413,14 +434,35 @@ impl Transaction {
         }
     }
 
-    /// Locks `key` and reads its newest value. The commit checks the key from there on.
-    fn get_locked(&mut self, key: &[u8], mode: KeyLockMode) -> Result<Option<Vec<u8>>> {
+    /// Runs `read` for `key`, which the commit checks at the isolation level of the transaction.
+    fn read_tracked<T>(
+        &mut self,
+        key: &[u8],
+        read: impl FnOnce(&Db, &ReadOptions) -> Result<T>,
+    ) -> Result<T> {
+        if self.options.locking {
+            return self.read_locked(key, self.read_lock, read);
+        }
+        self.start_reading();
+        if self.options.isolation == Isolation::Serializable {
+            self.track_read(key, 0)?;
+        }
+        read(&self.db, &self.read_options)
+    }
+
+    /// Locks `key` and runs `read` for its newest value. The commit checks the key from there on.
+    fn read_locked<T>(
+        &mut self,
+        key: &[u8],
+        mode: KeyLockMode,
+        read: impl FnOnce(&Db, &ReadOptions) -> Result<T>,
+    ) -> Result<T> {
         self.lock(key, mode)?;
         let newest = self.db.snapshot();
         self.read_options.snapshot.get_or_insert_with(|| newest.clone());
         let since = newest.sequence();
         self.track_read(key, since)?;
-        self.db.get_with(key, &ReadOptions { snapshot: Some(newest), ..ReadOptions::DEFAULT })
+        read(&self.db, &ReadOptions { snapshot: Some(newest), ..ReadOptions::DEFAULT })
     }
 
     fn locks_mut(&mut self) -> &mut KeyLocks {
@@ -433,17 +475,13 @@ impl Transaction {
         let timeout = self.options.lock_timeout;
         let clock = Arc::clone(self.db.clock());
         let locked = self.locks_mut().lock(key, mode, timeout, &*clock);
-        self.has_lost_locks = locked.is_err();
+        self.lost_locks = locked.as_ref().err().cloned();
         locked
     }
 
+    /// Returns the deadlock or lock timeout after which the transaction can only roll back.
     fn check_locks(&self) -> Result<()> {
-        match self.has_lost_locks {
-            true => Err(Error::NotSupported(
-                "the transaction has lost its locks after a deadlock or timeout: roll it back".into(),
-            )),
-            false => Ok(()),
-        }
+        self.lost_locks.clone().map_or(Ok(()), Err)
     }
 }
 

@@ -188,9 +188,10 @@ fn memory_is_limited() {
 
 #[test]
 fn large_transaction() {
+    const MANY: u32 = 1_000_000;
     let db = open();
     db.transact(|transaction| {
-        for n in 0..100_000u32 {
+        for n in 0..MANY {
             transaction.put(n.to_be_bytes(), [1; 16])?;
         }
         assert_eq!(transaction.get(77u32.to_be_bytes())?, Some(vec![1; 16]));
@@ -200,7 +201,66 @@ fn large_transaction() {
         Ok(())
     })
     .unwrap();
-    assert_eq!(db.iter().count(), 100_000);
+    assert_eq!(db.iter().count(), MANY as usize);
+
+    let mut limited = db.begin(&serializable());
+    let refused = (0..MANY).find_map(|n| limited.contains(n.to_be_bytes()).err());
+    assert!(matches!(refused, Some(Error::TransactionTooLarge { .. })), "{refused:?}");
+
+    let mut reader = db.begin(&serializable().memory(1 << 30));
+    for n in 0..MANY {
+        assert!(reader.contains(n.to_be_bytes()).unwrap());
+    }
+    reader.put("target", "").unwrap();
+    db.put((MANY - 1).to_be_bytes(), "changed").unwrap();
+    match reader.commit() {
+        Err(Error::Conflict { key }) => assert_eq!(key, (MANY - 1).to_be_bytes()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A put that exceeds the limit is not part of the transaction, and neither is a read.
+#[test]
+fn refused_key_of_100_mib_changes_nothing() {
+    let db = open();
+    let key = vec![b'k'; 100 << 20];
+    let mut transaction = db.begin(&serializable());
+    for refused in [
+        transaction.put(&key, "").err(),
+        transaction.delete(&key).err(),
+        transaction.get(&key).err(),
+        transaction.contains(&key).err(),
+        transaction.get_into(&key, &mut Vec::new()).err(),
+    ] {
+        assert!(matches!(refused, Some(Error::TransactionTooLarge { .. })), "{refused:?}");
+    }
+    db.put(&key, "1").unwrap();
+    transaction.put("small", "1").unwrap();
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn reads_without_copies_see_own_writes() {
+    let db = open();
+    db.put("a", "1").unwrap();
+    db.put("b", "2").unwrap();
+    for options in [serializable(), snapshot(), serializable().locking(true)] {
+        let mut transaction = db.begin(&options);
+        transaction.put("c", "own").unwrap();
+        transaction.delete("b").unwrap();
+        let mut value = b"old".to_vec();
+        for (key, expected) in [("a", Some("1")), ("b", None), ("c", Some("own")), ("d", None)] {
+            assert_eq!(transaction.get_into(key, &mut value).unwrap(), expected.is_some());
+            assert_eq!(value, expected.unwrap_or_default().as_bytes());
+            assert_eq!(transaction.contains(key).unwrap(), expected.is_some());
+        }
+        db.put("d", "").unwrap();
+        let conflicts = transaction.commit().is_err();
+        assert_eq!(conflicts, options.isolation == Isolation::Serializable, "both reads are checked");
+        db.delete("d").unwrap();
+        db.delete("c").unwrap();
+        db.put("b", "2").unwrap();
+    }
 }
 
 #[test]
@@ -278,7 +338,8 @@ fn lock_timeout_names_the_key_and_ends_the_transaction() {
     assert!(matches!(waiter.get("a"), Err(Error::LockTimeout { key }) if key == b"a"));
     // The timeout has released the lock of the waiter.
     holder.put("b", "1").unwrap();
-    assert_eq!(waiter.commit().unwrap_err().kind(), ErrorKind::NotSupported);
+    assert!(matches!(waiter.put("c", "2"), Err(Error::LockTimeout { key }) if key == b"a"));
+    assert!(matches!(waiter.commit(), Err(Error::LockTimeout { key }) if key == b"a"));
     holder.commit().unwrap();
     assert_eq!(text(db.get("b").unwrap()).as_deref(), Some("1"));
 }

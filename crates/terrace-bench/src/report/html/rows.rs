@@ -98,6 +98,7 @@ fn operation(kind: Kind) -> (&'static str, &'static str) {
         Kind::Open => ("open", "opens"),
         Kind::Compact => ("compaction", "compactions"),
         Kind::Mixed => ("operation", "operations"),
+        Kind::TxnPut | Kind::TxnReadModifyWrite | Kind::TxnScan => ("transaction", "transactions"),
     }
 }
 

@@ -45,11 +45,12 @@ fn table_cell(row: &Row<'_>, cell: &Cell<'_>) -> String {
 }
 
 fn missing(row: &Row<'_>, cell: &Cell<'_>) -> String {
-    let compacts = row.info.workload.kind == Kind::Compact;
+    let kind = row.info.workload.kind;
     match cell.failed.is_empty() {
         false => "<td class=\"missing\">failed</td>".to_owned(),
-        true if compacts && !cell.engine.info.has_compaction => {
-            "<td><span class=\"spread\">has no compaction</span></td>".to_owned()
+        true if !cell.engine.info.takes_part_in(kind) => {
+            let lacks = if kind == Kind::Compact { "compaction" } else { "transactions" };
+            format!("<td><span class=\"spread\">has no {lacks}</span></td>")
         }
         true => format!("<td class=\"missing\">{NO_VALUE}</td>"),
     }

@@ -58,6 +58,7 @@ impl<W: Write> TourRunner<W> {
         self.prefix_scan(&db)?;
         self.reverse_range(&db)?;
         self.batch_and_snapshot(&db)?;
+        self.transaction(&db)?;
         let db = self.reopen(db)?;
         self.print_levels(&db)?;
         db.close()?;
@@ -163,6 +164,46 @@ impl<W: Write> TourRunner<W> {
             "snapshot",
             "before.get(key)",
             "created before the batch, still shows the old key and not the new one",
+        )
+    }
+
+    /// Swaps two values in a transaction. Another writer interferes with its first run.
+    fn transaction(&mut self, db: &Db) -> CommandResult {
+        let ends = self.model.first_key_value().zip(self.model.last_key_value());
+        let Some(((first, one), (last, other))) = ends else {
+            return Err(Failure::File("no entries".into()));
+        };
+        let first = first.clone();
+        let last = last.clone();
+        let one = one.clone();
+        let other = other.clone();
+        let mut runs = 0;
+        let ((), took) = timed(|| {
+            db.transact(|transaction| {
+                let one = transaction.get(&first)?.unwrap_or_default();
+                let other = transaction.get(&last)?.unwrap_or_default();
+                runs += 1;
+                if runs == 1 {
+                    // The writer puts the same value, and is a conflict nevertheless.
+                    db.put(&first, &one)?;
+                }
+                transaction.put(&first, other)?;
+                transaction.put(&last, one)
+            })
+        })?;
+        check_equal("the runs of the transaction", &runs, &2)?;
+        self.model.insert(first.clone(), other);
+        self.model.insert(last.clone(), one);
+        for key in [&first, &last] {
+            check_equal("a value after the transaction", &db.get(key)?.as_ref(), &self.model.get(key))?;
+        }
+        self.print_step(
+            "transact",
+            "db.transact(|t| { let a = t.get(x)?; let b = t.get(y)?; t.put(x, b)?; t.put(y, a) })",
+            &format!(
+                "swapped two values, repeated after a conflict with another writer, in {}",
+                units::time(took)
+            ),
         )
     }
 

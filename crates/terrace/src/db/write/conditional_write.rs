@@ -215,6 +215,11 @@ impl DbInner {
         if !mutant!(InsertInFlightUnseen) {
             self.wait_until_applied(*sequences.end())?;
         }
+        if mutant!(ConditionInTwoReadStates) {
+            let later = Arc::clone(&self.read_state.current());
+            check_memtables(&later, condition, *sequences.end())?;
+            return Ok(commit);
+        }
         check_memtables(&read_state, condition, *sequences.end())?;
         Ok(commit)
     }
