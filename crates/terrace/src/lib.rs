@@ -59,9 +59,9 @@ pub use bulk_load::{LoadOptions, LoadProgress, LoadReport, bulk_load, bulk_load_
 pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use checkpoint::{BackupInfo, BackupReport, Backups};
 pub use db::{
-    CompactionStatus, Db, DestroyOptions, DestroyReport, FollowOptions, LevelInfo, LevelStats, LogEndReason, MemoryPart,
-    MemoryUse, PinnedValue, RecoveredLog, RecoveryReport, Stats, TableInfo, Unchanged, UnchangedKey,
-    UnchangedRange, comparator_name, destroy, destroy_with,
+    CompactionStatus, Db, DestroyOptions, DestroyReport, FollowOptions, LevelInfo, LevelStats, LogEndReason,
+    MemoryPart, MemoryUse, PinnedValue, RecoveredLog, RecoveryReport, Stats, TableInfo, Unchanged,
+    UnchangedKey, UnchangedRange, comparator_name, destroy, destroy_with,
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use event::{CompactionInputs, CompactionReason, Event, EventListener, StallState};

@@ -99,11 +99,7 @@ fn check_guide(page: &str, program: &str, count: usize) {
 
 #[test]
 fn guides_are_parts_of_their_programs() {
-    check_guide(
-        include_str!("../../../docs/guide/loading.md"),
-        include_str!("../examples/loading.rs"),
-        2,
-    );
+    check_guide(include_str!("../../../docs/guide/loading.md"), include_str!("../examples/loading.rs"), 2);
     check_guide(
         include_str!("../../../docs/guide/followers.md"),
         include_str!("../examples/followers.rs"),

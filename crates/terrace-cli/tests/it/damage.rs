@@ -155,7 +155,7 @@ static REPLACEMENTS: &[Replacement] = &[
 #[test]
 fn repair_saves_all_other_files() {
     for (name, replace) in REPLACEMENTS {
-        for file in [".ldb", ".log", "CURRENT", "MANIFEST"] {
+        for file in [".ldb", ".log", "CURRENT", "MANIFEST", "LOCK"] {
             let trial = CliTest::with_entries("a\t1\n");
             trial.run("compact db").assert_contains(0, &[]);
             trial.run("put db b 2").assert_contains(0, &[]);

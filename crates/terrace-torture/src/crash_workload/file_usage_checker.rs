@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,16 +22,45 @@ use terrace_env::{
     RandomAccessFile, Result, SequentialFile, WritableFile,
 };
 use terrace_format::filename::FileName;
+use terrace_testkit::rng::Rng;
 
 use super::manifest::{LiveFiles, read_live_files};
 use super::terrace::DB_DIR;
+
+/// Kind of the logs of a database under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogKind {
+    /// Preallocated and mapped logs.
+    Mapped,
+    /// Logs that grow by appends, and that a later open can continue.
+    Appended,
+    /// Logs of a custom file system. They grow by appends, and no later open continues them.
+    Custom,
+}
+
+impl LogKind {
+    /// Draws a kind, mostly `Mapped`.
+    pub fn draw(rng: &mut Rng) -> LogKind {
+        let (mapped, appended) = (LogKind::Mapped, LogKind::Appended);
+        rng.pick(&[mapped, mapped, mapped, mapped, appended, appended, LogKind::Custom])
+    }
+}
+
+impl fmt::Display for LogKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LogKind::Mapped => "mapped logs",
+            LogKind::Appended => "appended logs",
+            LogKind::Custom => "custom logs",
+        })
+    }
+}
 
 /// Checker of one [`MemFs`].
 #[derive(Debug)]
 pub struct FileUsageChecker {
     fs: Arc<MemFs>,
-    /// True if logs are preallocated and mapped, false if they grow by appends.
-    mapped_logs: bool,
+    logs: LogKind,
     usage: Mutex<FileUsage>,
 }
 
@@ -45,9 +75,9 @@ struct FileUsage {
 }
 
 impl FileUsageChecker {
-    /// Wraps `fs`.
-    pub fn new(fs: Arc<MemFs>, mapped_logs: bool) -> Arc<FileUsageChecker> {
-        Arc::new(FileUsageChecker { fs, mapped_logs, usage: Mutex::default() })
+    /// Wraps `fs`, on which the database has `logs`.
+    pub fn new(fs: Arc<MemFs>, logs: LogKind) -> Arc<FileUsageChecker> {
+        Arc::new(FileUsageChecker { fs, logs, usage: Mutex::default() })
     }
 
     /// Returns an error if the database violated a rule.
@@ -163,17 +193,19 @@ impl FileSystem for FileUsageChecker {
 
     fn create_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
         self.on_create(path);
-        if self.mapped_logs {
-            return self.fs.create_log(path, capacity, mapped);
+        match self.logs {
+            LogKind::Mapped => self.fs.create_log(path, capacity, mapped),
+            LogKind::Appended => self.fs.create_log(path, capacity, MappedLogs::Never),
+            LogKind::Custom => Ok(Box::new(AppendingLog::new(path, self.fs.create(path)?))),
         }
-        Ok(Box::new(AppendingLog::new(path, self.fs.create(path)?)))
     }
 
     fn reopen_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {
-        if self.mapped_logs {
-            return self.fs.reopen_log(path, capacity, mapped);
+        match self.logs {
+            LogKind::Mapped => self.fs.reopen_log(path, capacity, mapped),
+            LogKind::Appended => self.fs.reopen_log(path, capacity, MappedLogs::Never),
+            LogKind::Custom => Err(FileError::new("open", path, io::ErrorKind::Unsupported.into())),
         }
-        Err(FileError::new("open", path, io::ErrorKind::Unsupported.into()))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {

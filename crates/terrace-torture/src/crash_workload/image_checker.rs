@@ -9,7 +9,7 @@ use terrace_env::mem::MemFs;
 use terrace_env::{AccessMode, FileSystem};
 
 use super::contents::{State, describe_difference, fingerprint, parse_state};
-use super::file_usage_checker::FileUsageChecker;
+use super::file_usage_checker::{FileUsageChecker, LogKind};
 use super::script::{POST_CRASH_KEY, Script};
 use super::store::CrashableStore;
 
@@ -17,7 +17,7 @@ use super::store::CrashableStore;
 pub struct ImageChecker<'a, S: CrashableStore> {
     script: &'a Script,
     options: &'a S::Options,
-    mapped_logs: bool,
+    logs: LogKind,
     /// Fingerprint of the contents of each checked image, by the fingerprint of the image.
     checked_images: HashMap<u64, u64>,
 }
@@ -33,10 +33,10 @@ pub struct RecoveredImage {
 }
 
 impl<'a, S: CrashableStore> ImageChecker<'a, S> {
-    /// Creates a checker that opens stores with `options`. For `mapped_logs` see
-    /// [`FileUsageChecker`].
-    pub fn new(script: &'a Script, options: &'a S::Options, mapped_logs: bool) -> ImageChecker<'a, S> {
-        ImageChecker { script, options, mapped_logs, checked_images: HashMap::new() }
+    /// Creates a checker that opens stores with `options`. Their databases have
+    /// `logs`.
+    pub fn new(script: &'a Script, options: &'a S::Options, logs: LogKind) -> ImageChecker<'a, S> {
+        ImageChecker { script, options, logs, checked_images: HashMap::new() }
     }
 
     /// Checks an image that must hold the state after `min_writes` to `max_writes` writes. Returns
@@ -54,7 +54,7 @@ impl<'a, S: CrashableStore> ImageChecker<'a, S> {
                 .map(|_| None);
         }
         let files = Arc::new(image);
-        let checker = FileUsageChecker::new(Arc::clone(&files), self.mapped_logs);
+        let checker = FileUsageChecker::new(Arc::clone(&files), self.logs);
         let fs = Arc::clone(&checker) as Arc<dyn FileSystem>;
         let mut store = S::open(&fs, self.options).map_err(|error| format!("open: {error}"))?;
         let found = self.read_state(&store)?;

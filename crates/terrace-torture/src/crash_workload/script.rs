@@ -44,6 +44,9 @@ pub struct ScriptParams {
     pub sync_one_in: u64,
     /// One step of this many is not a write.
     pub non_write_one_in: u64,
+    /// True if half of these steps are opens without writes, which compact the tables of the open
+    /// before.
+    pub reopens_often: bool,
 }
 
 impl ScriptParams {
@@ -58,6 +61,7 @@ impl ScriptParams {
                 max_value_len: 40_000,
                 sync_one_in: rng.pick(&[3, 6, 12, 40]),
                 non_write_one_in: 12,
+                reopens_often: false,
             };
         }
         ScriptParams {
@@ -67,6 +71,7 @@ impl ScriptParams {
             max_value_len: rng.pick(&[40, 400, 4_000, 12_000, 40_000]),
             sync_one_in: rng.pick(&[1, 3, 9, 40]),
             non_write_one_in: rng.pick(&[4, 10, 30]),
+            reopens_often: false,
         }
     }
 }
@@ -98,6 +103,11 @@ impl Script {
         let mut writes = 0;
         while writes < params.writes {
             if rng.one_in(params.non_write_one_in) {
+                if params.reopens_often && rng.one_in(2) {
+                    use ScriptStep::{Compact, Flush, Reopen};
+                    steps.extend([Flush, Reopen, Compact, Reopen]);
+                    continue;
+                }
                 let non_writes = [
                     ScriptStep::Flush,
                     ScriptStep::Compact,

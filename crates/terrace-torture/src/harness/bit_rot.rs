@@ -27,7 +27,7 @@ use terrace_testkit::rng::Rng;
 use super::Harness;
 use crate::counters::{Counter, Counters};
 use crate::crash_workload::contents::{Entry, State, describe_difference, parse_state};
-use crate::crash_workload::file_usage_checker::FileUsageChecker;
+use crate::crash_workload::file_usage_checker::{FileUsageChecker, LogKind};
 use crate::crash_workload::script::{Script, ScriptParams};
 use crate::crash_workload::script_runner::run_script;
 use crate::crash_workload::terrace::{DB_DIR, OpenConfig, TerraceStore};
@@ -65,7 +65,7 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let script = Script::draw(rng.next_u64(), params);
     let files = Arc::new(MemFs::new());
     files.set_max_mappings(max_mappings(config.seed));
-    let fs = FileUsageChecker::new(Arc::clone(&files), !rng.one_in(4)) as Arc<dyn FileSystem>;
+    let fs = FileUsageChecker::new(Arc::clone(&files), LogKind::draw(&mut rng)) as Arc<dyn FileSystem>;
     run_script::<TerraceStore>(&script, &config, &files, &fs, &mut |_| Ok(()))?;
     let closed = ClosedDatabase { files: &files, config: &config, script: &script };
     closed

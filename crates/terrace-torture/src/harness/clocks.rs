@@ -16,7 +16,7 @@ use terrace_testkit::rng::Rng;
 
 use super::Harness;
 use crate::counters::{Counter, Counters};
-use crate::crash_workload::file_usage_checker::FileUsageChecker;
+use crate::crash_workload::file_usage_checker::{FileUsageChecker, LogKind};
 use crate::crash_workload::image_checker::ImageChecker;
 use crate::crash_workload::script::{Script, ScriptParams};
 use crate::crash_workload::script_runner::run_script;
@@ -46,8 +46,8 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     config.scheduler = Some(Arc::new(StarvingScheduler { preferred, jobs: Mutex::default() }));
     let script = Script::draw(rng.next_u64(), params);
     let files = Arc::new(MemFs::new());
-    let usage_checker = FileUsageChecker::new(Arc::clone(&files), true);
-    let mut image_checker = ImageChecker::<TerraceStore>::new(&script, &config, true);
+    let usage_checker = FileUsageChecker::new(Arc::clone(&files), LogKind::Mapped);
+    let mut image_checker = ImageChecker::<TerraceStore>::new(&script, &config, LogKind::Mapped);
     let fs = Arc::clone(&usage_checker) as Arc<dyn FileSystem>;
     run_script::<TerraceStore>(&script, &config, &files, &fs, &mut |point| {
         let call = point.fs.mutation_count();

@@ -19,7 +19,7 @@ use terrace_testkit::rng::Rng;
 
 use super::Harness;
 use crate::counters::{Counter, Counters};
-use crate::crash_workload::file_usage_checker::FileUsageChecker;
+use crate::crash_workload::file_usage_checker::{FileUsageChecker, LogKind};
 use crate::crash_workload::image_checker::{ImageChecker, RecoveredImage};
 use crate::crash_workload::script::{Script, ScriptParams};
 use crate::crash_workload::script_runner::{CrashPoint, run_script};
@@ -64,7 +64,7 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let params = ScriptParams::draw(&mut rng);
     let config = OpenConfig::draw(&mut rng);
-    let mapped_logs = !rng.one_in(4);
+    let logs = LogKind::draw(&mut rng);
     let script = Script::draw(rng.next_u64(), params);
     let mut post_check = |recovered: &RecoveredImage, raw: Option<&MemFs>| {
         if config.settings.zstd {
@@ -72,15 +72,8 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
         }
         leveldb_check::check_sampled_image(recovered, raw, &script, counters)
     };
-    crash_everywhere::<TerraceStore>(&script, &config, mapped_logs, seed, counters, &mut post_check).map_err(
-        |message| {
-            format!(
-                "{message}\nworkload: {}; mapped_logs logs: {mapped_logs}; {}",
-                script.summary(),
-                config.settings
-            )
-        },
-    )
+    crash_everywhere::<TerraceStore>(&script, &config, logs, seed, counters, &mut post_check)
+        .map_err(|message| format!("{message}\nworkload: {}; {logs}; {}", script.summary(), config.settings))
 }
 
 /// Additional check of a recovered image. Its second argument is the image before recovery, if the
@@ -90,16 +83,16 @@ type PostCheck<'a> = &'a mut dyn FnMut(&RecoveredImage, Option<&MemFs>) -> Resul
 fn crash_everywhere<S: CrashableStore>(
     script: &Script,
     options: &S::Options,
-    mapped_logs: bool,
+    logs: LogKind,
     seed: u64,
     counters: &Counters,
     post_check: PostCheck<'_>,
 ) -> Result<(), String> {
     let files = Arc::new(MemFs::new());
     files.set_max_mappings(max_mappings(seed));
-    let usage_checker = FileUsageChecker::new(Arc::clone(&files), mapped_logs);
+    let usage_checker = FileUsageChecker::new(Arc::clone(&files), logs);
     let fs = Arc::clone(&usage_checker) as Arc<dyn FileSystem>;
-    let mut image_checker = ImageChecker::<S>::new(script, options, mapped_logs);
+    let mut image_checker = ImageChecker::<S>::new(script, options, logs);
     let sampling = CrashSampling::for_script(script);
     run_script::<S>(script, options, &files, &fs, &mut |point| {
         counters.add(Counter::CrashPoints, 1);

@@ -12,12 +12,16 @@
 //! - every file outside of the directory is unchanged, and there is no new one;
 //! - every file in `lost/` is unchanged;
 //! - no call has panicked or waits for ever.
+//!
+//! In some cases, only LOCK is replaced. An open must then fail, or a repair must make the database
+//! usable again with every entry.
 
 mod file_tree;
 mod planted_entry;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -55,7 +59,7 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
         let call = &call;
         let planted = &planted;
         scope.spawn(move || watch_for_hang(seed, planted, call, &done_receiver));
-        let result = case.run_calls(&mut rng, call);
+        let result = case.repair_lock().and_then(|()| case.run_calls(&mut rng, call));
         drop(done_sender);
         result
     })
@@ -70,6 +74,12 @@ struct HostileCase {
     settings: Settings,
     /// Descriptions of the planted entries.
     planted: Vec<String>,
+    /// Number of entries of the database.
+    entries: usize,
+    /// True if its log has lost a page.
+    has_damaged_log: bool,
+    /// True if LOCK is the only planted entry.
+    replaces_lock_only: bool,
     outside: FileTree,
     lost: FileTree,
 }
@@ -86,13 +96,18 @@ impl HostileCase {
             root,
             settings,
             planted: Vec::new(),
+            entries: 0,
+            has_damaged_log: false,
+            replaces_lock_only: false,
             outside: FileTree::default(),
             lost: FileTree::default(),
         };
         case.create_database(rng)?;
         case.create_outside()?;
-        for _ in 0..1 + rng.below(4) {
-            let planted = plant_entry(&case.database(), &case.outside_dir(), rng)?;
+        case.replaces_lock_only = rng.one_in(6);
+        for _ in 0..if case.replaces_lock_only { 1 } else { 1 + rng.below(4) } {
+            let name = case.replaces_lock_only.then(|| "LOCK".to_owned());
+            let planted = plant_entry(&case.database(), &case.outside_dir(), name, rng)?;
             case.planted.push(planted);
         }
         case.outside = FileTree::read(&case.outside_dir());
@@ -118,10 +133,11 @@ impl HostileCase {
 
     /// Creates the database: closed, killed, or killed with a page lost from its log. Its next open
     /// copies such a log to `lost/`.
-    fn create_database(&self, rng: &mut Rng) -> io::Result<()> {
+    fn create_database(&mut self, rng: &mut Rng) -> io::Result<()> {
         let writing = self.root.path().join("writing");
         let db = Db::open(&writing, &self.options()).map_err(io::Error::other)?;
         let writes = 1000 + rng.below(1000);
+        self.entries = writes as usize;
         for n in 0..writes {
             db.put(n.to_be_bytes(), [n as u8; 150]).map_err(io::Error::other)?;
             if rng.one_in(1000) {
@@ -137,6 +153,7 @@ impl HostileCase {
         fs::remove_dir_all(writing)?;
         if !is_closed && rng.one_in(2) {
             self.lose_page()?;
+            self.has_damaged_log = true;
         }
         Ok(())
     }
@@ -163,6 +180,37 @@ impl HostileCase {
         fs::write(outside.join("victim"), "do not touch")?;
         fs::create_dir(outside.join("folder"))?;
         fs::write(outside.join("folder/inner"), "do not touch either")
+    }
+
+    /// Opens and repairs a database with a planted LOCK, and compares its number of entries.
+    fn repair_lock(&mut self) -> Result<(), String> {
+        let (path, options) = (self.database(), self.options());
+        let is_own_file = fs::symlink_metadata(path.join("LOCK"))
+            .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o600 == 0o600);
+        if !self.replaces_lock_only {
+            return Ok(());
+        }
+        match Db::open(&path, &options) {
+            Ok(_) if !is_own_file => return Err("an open took a lock that excludes no other".into()),
+            Ok(db) => drop(db),
+            Err(terrace::Error::Io(error)) if !is_own_file => {
+                let is_clear = error.path.ends_with("LOCK");
+                is_clear.then_some(()).ok_or_else(|| format!("unclear error of an open: {error}"))?;
+            }
+            Err(error) => return Err(format!("open: {error}")),
+        }
+        match repair(&path, &options, &RepairOptions::default()) {
+            // Only the superuser opens the file of another user.
+            Err(_) if self.planted.iter().any(|planted| planted.contains("another user")) => return Ok(()),
+            repaired => drop(repaired.map_err(|error| format!("a repair with a planted LOCK: {error}"))?),
+        }
+        let db = Db::open(&path, &options).map_err(|error| format!("an open after a repair: {error}"))?;
+        let entries = db.iter().filter(Result::is_ok).count();
+        if entries != self.entries && !self.has_damaged_log {
+            return Err(format!("{entries} entries after a repair, expected {}", self.entries));
+        }
+        drop(db);
+        self.check_files()
     }
 
     fn run_calls(&mut self, rng: &mut Rng, call: &AtomicUsize) -> Result<(), String> {

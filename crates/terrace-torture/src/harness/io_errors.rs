@@ -25,7 +25,7 @@ use terrace_testkit::rng::Rng;
 use super::Harness;
 use crate::counters::{Counter, Counters};
 use crate::crash_workload::contents::{State, describe_difference, parse_state};
-use crate::crash_workload::file_usage_checker::FileUsageChecker;
+use crate::crash_workload::file_usage_checker::{FileUsageChecker, LogKind};
 use crate::crash_workload::script::{POST_CRASH_KEY, Script, ScriptParams, ScriptStep, apply_changes};
 use crate::crash_workload::terrace::{OpenConfig, TerraceStore};
 use crate::database_under_test::max_mappings;
@@ -54,12 +54,13 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let params = ScriptParams {
         writes: rng.pick(&[5, 10, 20]),
-        non_write_one_in: rng.pick(&[3, 6]),
+        non_write_one_in: rng.pick(&[2, 3, 6]),
+        reopens_often: rng.one_in(2),
         ..ScriptParams::draw(&mut rng)
     };
     let case = FaultCase {
         config: OpenConfig::draw(&mut rng),
-        mapped_logs: !rng.one_in(4),
+        logs: LogKind::draw(&mut rng),
         mapped_tables: seed & 8 == 0,
         script: Script::draw(rng.next_u64(), params),
     };
@@ -104,7 +105,7 @@ enum Fault {
 
 struct FaultCase {
     config: OpenConfig,
-    mapped_logs: bool,
+    logs: LogKind,
     /// True if tables are mapped, up to the limit of the file system.
     mapped_tables: bool,
     script: Script,
@@ -125,7 +126,7 @@ impl FaultCase {
     fn run_with_fault(&self, fault: Fault, seed: u64) -> Result<u64, String> {
         let files = Arc::new(MemFs::new());
         files.set_max_mappings(max_mappings(self.config.seed));
-        let checker = FileUsageChecker::new(Arc::clone(&files), self.mapped_logs);
+        let checker = FileUsageChecker::new(Arc::clone(&files), self.logs);
         let plan = match &fault {
             Fault::FailCalls(plan) => plan.parse().map_err(|error| format!("{error}"))?,
             Fault::FailSync { .. } => FaultPlan::default(),
@@ -173,11 +174,11 @@ impl FaultRun<'_> {
         let failed_calls: Vec<String> =
             failed_calls.map(|(op, path)| format!("{op:?} {}", path.display())).collect();
         format!(
-            "{fault:?}\nfailed calls: {}\n{message}\n{}\nworkload: {}; mapped logs: {}; {}",
+            "{fault:?}\nfailed calls: {}\n{message}\n{}\nworkload: {}; {}; {}",
             failed_calls.join(", "),
             self.allowed.recent_outcomes(),
             self.case.script.summary(),
-            self.case.mapped_logs,
+            self.case.logs,
             self.case.config.settings
         )
     }
@@ -314,7 +315,7 @@ impl FaultRun<'_> {
 
     fn check_image(&self, image: MemFs, allowed: &[State]) -> Result<(), String> {
         let case = self.case;
-        let fs = FileUsageChecker::new(Arc::new(image), case.mapped_logs) as Arc<dyn FileSystem>;
+        let fs = FileUsageChecker::new(Arc::new(image), case.logs) as Arc<dyn FileSystem>;
         let options = case.config.options(&fs);
         let read = |db: &TerraceStore| -> Result<State, String> {
             parse_state(&db.try_entries(None).map_err(|error| error.to_string())??, &case.script.values)

@@ -14,7 +14,7 @@ use terrace_testkit::rng::Rng;
 use super::Harness;
 use crate::counters::{Counter, Counters};
 use crate::crash_workload::contents::{State, describe_difference, fingerprint, parse_state};
-use crate::crash_workload::file_usage_checker::FileUsageChecker;
+use crate::crash_workload::file_usage_checker::{FileUsageChecker, LogKind};
 use crate::crash_workload::script::{POST_CRASH_KEY, Script, ScriptParams};
 use crate::crash_workload::script_runner::{CrashPoint, run_script};
 use crate::crash_workload::store::CrashableStore;
@@ -40,18 +40,14 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let params = ScriptParams::draw(&mut rng);
     let config = OpenConfig::draw(&mut rng);
-    let mapped_logs = !rng.one_in(4);
+    let logs = LogKind::draw(&mut rng);
     let script = Script::draw(rng.next_u64(), params);
-    for point in sample_crash_points(&script, &config, mapped_logs, &mut rng)? {
+    for point in sample_crash_points(&script, &config, logs, &mut rng)? {
         let mut config = config.clone();
         config.settings.reuse_logs = rng.one_in(2);
-        let crasher = RecoveryCrasher { script: &script, config: &config, mapped_logs, counters };
+        let crasher = RecoveryCrasher { script: &script, config: &config, logs, counters };
         crasher.crash_and_recover(point, &mut rng).map_err(|message| {
-            format!(
-                "{message}\nworkload: {}; mapped logs: {mapped_logs}; {}",
-                script.summary(),
-                config.settings
-            )
+            format!("{message}\nworkload: {}; {logs}; {}", script.summary(), config.settings)
         })?;
     }
     Ok(())
@@ -61,12 +57,12 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
 fn sample_crash_points(
     script: &Script,
     config: &OpenConfig,
-    mapped_logs: bool,
+    logs: LogKind,
     rng: &mut Rng,
 ) -> Result<Vec<CrashPoint>, String> {
     let files = Arc::new(MemFs::new());
     files.set_max_mappings(max_mappings(config.seed));
-    let fs = FileUsageChecker::new(Arc::clone(&files), mapped_logs) as Arc<dyn FileSystem>;
+    let fs = FileUsageChecker::new(Arc::clone(&files), logs) as Arc<dyn FileSystem>;
     let mut sample = Vec::<CrashPoint>::new();
     let mut point_count = 0;
     run_script::<TerraceStore>(script, config, &files, &fs, &mut |point| {
@@ -96,7 +92,7 @@ struct FirstCrash {
 struct RecoveryCrasher<'a> {
     script: &'a Script,
     config: &'a OpenConfig,
-    mapped_logs: bool,
+    logs: LogKind,
     counters: &'a Counters,
 }
 
@@ -135,7 +131,7 @@ impl RecoveryCrasher<'_> {
     fn crash_recovery(&self, first: FirstCrash, rng: &mut Rng) -> Result<(), String> {
         let FirstCrash { files, min_writes, max_writes, durable_writes } = first;
         let files = Arc::new(files);
-        let checker = FileUsageChecker::new(Arc::clone(&files), self.mapped_logs);
+        let checker = FileUsageChecker::new(Arc::clone(&files), self.logs);
         let fs = Arc::clone(&checker) as Arc<dyn FileSystem>;
         drop(files.take_crash_points());
         let mut store = TerraceStore::open(&fs, self.config).map_err(|error| format!("open: {error}"))?;
@@ -183,7 +179,7 @@ impl RecoveryCrasher<'_> {
 
     fn check_image(&self, image: MemFs, allowed: &[State]) -> Result<(), String> {
         let files = Arc::new(image);
-        let checker = FileUsageChecker::new(files, self.mapped_logs);
+        let checker = FileUsageChecker::new(files, self.logs);
         let fs = Arc::clone(&checker) as Arc<dyn FileSystem>;
         let store = TerraceStore::open(&fs, self.config).map_err(|error| format!("open: {error}"))?;
         let found = parse_state(&store.entries()?, &self.script.values)?;

@@ -38,8 +38,8 @@ pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
 pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
 pub use db_stats::{CompactionStatus, LevelStats, MemoryPart, MemoryUse, Stats};
-pub(crate) use ingest::{NewTable, TableStage};
 pub use follower::FollowOptions;
+pub(crate) use ingest::{NewTable, TableStage};
 pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;

@@ -8,7 +8,9 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
+use terrace_env::Env;
 use terrace_format::filename::FileName;
 use terrace_format::key::SequenceNumber;
 use terrace_format::version_edit::{NewFile, VersionEdit};
@@ -89,13 +91,12 @@ pub(super) fn unusable_current(output: &TableOutput<'_>) -> Result<Vec<(String, 
 }
 
 /// Moves files to `lost/`, durably. After an error, moves the others nevertheless.
-pub(super) fn archive_files(output: &TableOutput<'_>, moves: &[(String, String)]) -> Result<()> {
+pub(super) fn archive_files(env: &Env, directory: &Path, moves: &[(String, String)]) -> Result<()> {
     if moves.is_empty() {
         return Ok(());
     }
-    let fs = &output.env().fs;
-    let directory = output.directory;
-    let lost = LostDirectory::new(output.env(), directory);
+    let fs = &env.fs;
+    let lost = LostDirectory::new(env, directory);
     lost.create()?;
     let mut moved = Ok(());
     for (from, to) in moves {

@@ -191,7 +191,7 @@ impl RepairJob<'_> {
         self.report_action(format!("CURRENT points to {}, which is intact", FileName::Manifest(manifest)));
         self.report.changed = true;
         if !self.output.dry_run {
-            install::archive_files(&self.output, &self.report.moved)?;
+            install::archive_files(self.output.env(), self.output.directory, &self.report.moved)?;
             set_current_file(self.output.env(), self.output.directory, manifest)
                 .map_err(CommitError::into_error)?;
         }
@@ -210,11 +210,12 @@ impl RepairJob<'_> {
             self.report.moved.extend(unusable_current);
             return Ok(());
         }
-        install::archive_files(&self.output, &unusable_current).map_err(CommitError::NotApplied)?;
+        let (env, directory) = (self.output.env().clone(), self.output.directory);
+        install::archive_files(&env, directory, &unusable_current).map_err(CommitError::NotApplied)?;
         install::write_manifest(&mut self.output, std::mem::take(&mut self.new_manifest))?;
         let intermediates = std::mem::take(&mut self.intermediate_tables);
         self.output.remove_tables(intermediates);
-        let archived = install::archive_files(&self.output, &self.report.moved);
+        let archived = install::archive_files(&env, directory, &self.report.moved);
         self.report.moved.extend(unusable_current);
         archived.map_err(CommitError::Indeterminate)
     }

@@ -20,6 +20,7 @@ mod block_scan;
 mod install;
 mod job;
 mod level_assignment;
+mod lock;
 mod manifest_facts;
 mod recovered_table;
 mod report;
@@ -35,17 +36,17 @@ pub use report::RepairReport;
 
 use std::path::Path;
 
-use terrace_env::{AccessMode, FileLock, LockMode};
+use terrace_env::AccessMode;
 use terrace_format::compress::Codec;
 use terrace_format::filename::FileName;
 
-use crate::db::{lock_directory, lock_directory_shared};
 use crate::error::Result;
 use crate::options::{Options, RepairOptions};
 use crate::table::codec_of_tables;
 use crate::verify::{find_table_file, list_database_files};
 use install::NewManifest;
 use job::RepairJob;
+use lock::lock_for_repair;
 use table_output::TableOutput;
 
 /// Makes the database in directory `path` usable again, with every entry that is still readable.
@@ -59,7 +60,8 @@ use table_output::TableOutput;
 ///
 /// A file or a sector that the disk cannot read does not end the repair: the report lists it, and
 /// everything else is saved. The same holds for a directory, a FIFO or another special file in the
-/// place of a file. Its data stays in `lost`. Copy the files of a failing disk first.
+/// place of a file. Its data stays in `lost`. Copy the files of a failing disk first. A `LOCK` that is
+/// not a regular file is moved to `lost` before all other changes, and a new one takes its place.
 ///
 /// Reads every table and every log. Holds the lock of the database: the call fails while the
 /// database is open, and nobody can open it until the call returns. Needs disk space for the new
@@ -74,7 +76,7 @@ use table_output::TableOutput;
 /// [`ErrorKind::Io`] if it is open ([`Error::is_locked`](crate::Error::is_locked)), if the process
 /// lacks a permission, memory or file descriptors, or if a file can't be written. After an error
 /// the database is unchanged, except for new files that no manifest names and that the next open
-/// removes. If only moving files to `lost` failed, the database is repaired.
+/// removes, and for a new `LOCK`. If only moving files to `lost` failed, the database is repaired.
 ///
 /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
 /// [`ErrorKind::Io`]: crate::ErrorKind::Io
@@ -101,7 +103,7 @@ pub fn repair(
     let options = &options.sanitized();
     options.check_codec()?;
     list_database_files(options, directory)?;
-    let _lock = lock_database(directory, options, repair_options)?;
+    let lock = lock_for_repair(&options.env, directory, repair_options.dry_run)?;
     // Listed again, because now the lock keeps other processes from changing files.
     let files = list_database_files(options, directory)?;
     let can_have_marker = options.compression.is_some_and(|codec| codec.needs_marker);
@@ -119,6 +121,7 @@ pub fn repair(
         intermediate_tables: Vec::new(),
     };
     job.run()?;
+    lock.add_to_report(&mut job.report);
     for action in &job.report.actions {
         if let Some(logger) = options.logger.as_ref().filter(|_| !repair_options.dry_run) {
             logger.log(format_args!("Repair: {action}"));
@@ -144,15 +147,4 @@ fn stored_codec(options: &Options, directory: &Path, files: &[FileName]) -> Opti
             block_scan::codec_of_first_blocks(&*file, &path)
         })
     })
-}
-
-fn lock_database(
-    directory: &Path,
-    options: &Options,
-    repair_options: &RepairOptions,
-) -> Result<Option<Box<dyn FileLock>>> {
-    if repair_options.dry_run {
-        return lock_directory_shared(&options.env, directory);
-    }
-    lock_directory(&options.env, directory, LockMode::Exclusive).map(Some)
 }

@@ -8,11 +8,13 @@
 //! The check writes nothing, repairs nothing and does not stop at a problem: the report lists all
 //! of them. A repair reads tables and logs with the same scans.
 
+mod lock;
 mod log;
 mod report;
 mod table;
 mod unreadable_parts;
 
+pub(crate) use lock::lock_for_check;
 pub(crate) use log::{LogScanEvent, LogSequenceCheck, scan_log};
 pub(crate) use report::count_noun;
 pub use report::{Problem, VerifyReport};
@@ -28,7 +30,7 @@ use terrace_format::filename::FileName;
 use terrace_format::filter::{FilterPolicy, InternalFilterPolicy};
 use terrace_format::key::{InternalComparator, SequenceNumber};
 
-use crate::db::{Db, list_db_files, lock_directory_shared};
+use crate::db::{Db, list_db_files};
 use crate::error::{Corruption, Error, Result};
 use crate::options::{Options, ReadOptions};
 use crate::sync::Arc;
@@ -95,7 +97,7 @@ pub fn verify_with_progress(
 ) -> Result<VerifyReport> {
     let directory = path.as_ref();
     let files = list_database_files(options, directory)?;
-    let _lock = lock_directory_shared(&options.env, directory)?;
+    let (_lock, lock_problem) = lock_for_check(&options.env, directory)?;
     let order = InternalComparator::new(Arc::clone(&options.comparator));
     let mut verifier = Verifier {
         directory,
@@ -108,6 +110,7 @@ pub fn verify_with_progress(
         bytes_total: 0,
         progress: &mut progress,
     };
+    verifier.report.problems.extend(lock_problem);
     verifier.run(&files)?;
     verifier.count_keys();
     Ok(verifier.report)

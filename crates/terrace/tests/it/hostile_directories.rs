@@ -9,10 +9,13 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use terrace::{Db, Error, Options, RepairOptions, destroy, repair, verify};
+use terrace::{Db, Env, Error, Options, RepairOptions, destroy, repair, verify};
+use terrace_env::LockMode;
 use terrace_format::filename::FileName;
 
 /// Contents of the file outside of the directory.
@@ -194,10 +197,67 @@ fn lock_file_that_is_a_link() {
         symlink(link_to, hostile.path("db/LOCK")).unwrap();
         let expected = "db/LOCK: found a symbolic link, expected a regular file";
         check_error(hostile.open(), expected);
-        check_error(repair(hostile.path("db"), &Options::default(), &RepairOptions::default()), expected);
         check_error(destroy(hostile.path("db"), &Options::default()), expected);
         hostile.check_outside();
     }
+}
+
+/// Regression: a LOCK that no program can lock ended a repair.
+#[test]
+fn repair_replaces_lock_that_is_no_regular_file() {
+    let replacements: [(&str, fn(&Path)); 6] = [
+        ("a symbolic link", |path| symlink("../victim", path).unwrap()),
+        ("a symbolic link", |path| symlink("../missing", path).unwrap()),
+        ("a symbolic link", |path| symlink("LOCK", path).unwrap()),
+        ("a directory", |path| fs::create_dir_all(path.join("full")).unwrap()),
+        ("a FIFO", |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success())),
+        ("a socket", |path| drop(UnixListener::bind(path).unwrap())),
+    ];
+    for (found, replace) in replacements {
+        let hostile = HostileDb::closed();
+        fs::remove_file(hostile.path("db/LOCK")).unwrap();
+        replace(&hostile.path("db/LOCK"));
+        let problem = format!("LOCK: found {found}, expected a regular file");
+        check_error(hostile.open(), &format!("db/{problem}"));
+        let verified = verify(hostile.path("db"), &Options::default()).unwrap();
+        assert!(verified.problems.iter().any(|found| found.to_string() == problem), "{verified}");
+        let repair = |dry_run| {
+            repair(hostile.path("db"), &Options::default(), &RepairOptions::default().dry_run(dry_run))
+                .unwrap()
+        };
+        let mut dry = repair(true);
+        check_error(hostile.open(), &format!("db/{problem}"));
+        let report = repair(false);
+        dry.dry_run = false;
+        assert_eq!(dry, report);
+        let text = report.to_string();
+        for line in [problem.as_str(), "LOCK: a new file replaces it", "moved LOCK to lost/LOCK"] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(fs::symlink_metadata(hostile.path("db/lost/LOCK")).is_ok(), "{found}");
+        assert_eq!(hostile.open().unwrap().iter().count(), 2000, "{found}");
+        assert!(verify(hostile.path("db"), &Options::default()).unwrap().is_clean());
+        hostile.check_outside();
+    }
+}
+
+/// LevelDB follows a link, and locks its target.
+#[test]
+fn repair_does_not_replace_link_to_a_locked_file() {
+    let hostile = HostileDb::closed();
+    fs::rename(hostile.path("db/LOCK"), hostile.path("elsewhere/LOCK")).unwrap();
+    symlink("../elsewhere/LOCK", hostile.path("db/LOCK")).unwrap();
+    let target = hostile.path("elsewhere/LOCK");
+    let lock = Env::system().fs.lock(&target, LockMode::Exclusive).unwrap();
+    for dry_run in [true, false] {
+        let refused =
+            repair(hostile.path("db"), &Options::default(), &RepairOptions::default().dry_run(dry_run));
+        assert!(refused.as_ref().is_err_and(Error::is_locked), "{refused:?}");
+    }
+    drop(lock);
+    assert!(fs::symlink_metadata(hostile.path("db/LOCK")).unwrap().is_symlink());
+    let repaired = repair(hostile.path("db"), &Options::default(), &RepairOptions::default());
+    assert!(repaired.unwrap().changed);
 }
 
 /// Symptom: writes to a database changed files outside. Cause: its MANIFEST and its log were links,

@@ -116,7 +116,7 @@ fn script() -> Script {
 /// Runs the store under all profiles whose names start with `profiles`.
 fn crash(mode: ReplaceMode, profiles: &str) -> Result<(), String> {
     let script = script();
-    let mut checker = ImageChecker::<SingleFileStore>::new(&script, &mode, true);
+    let mut checker = ImageChecker::<SingleFileStore>::new(&script, &mode, LogKind::Mapped);
     let files = Arc::new(MemFs::new());
     let fs = Arc::clone(&files) as Arc<dyn FileSystem>;
     run_script::<SingleFileStore>(&script, &mode, &files, &fs, &mut |point| {
@@ -157,7 +157,7 @@ fn fail_syncs(mode: ReplaceMode) -> Result<(), String> {
             }
             let max_writes = (acknowledged + 1).min(script.states.len() - 1);
             for crash in files.power_losses(&POWER_LOSS_PROFILES[0], 1, 0) {
-                ImageChecker::<SingleFileStore>::new(&script, &mode, true).check(
+                ImageChecker::<SingleFileStore>::new(&script, &mode, LogKind::Mapped).check(
                     files.crash_clone(&crash),
                     acknowledged,
                     max_writes,

@@ -15,9 +15,17 @@ const OTHER_USER: u32 = 65_534;
 const HOLE_LEN: u64 = 4 << 40;
 
 /// Puts an entry into the directory `database`, mostly in the place of a file, and describes it.
-/// `outside` has a copy of each file of the database.
-pub(super) fn plant_entry(database: &Path, outside: &Path, rng: &mut Rng) -> io::Result<String> {
-    let name = draw_name(database, rng)?;
+/// Draws a name if `name` is None. `outside` has a copy of each file of the database.
+pub(super) fn plant_entry(
+    database: &Path,
+    outside: &Path,
+    name: Option<String>,
+    rng: &mut Rng,
+) -> io::Result<String> {
+    let name = match name {
+        Some(name) => name,
+        None => draw_name(database, rng)?,
+    };
     let path = database.join(&name);
     if let Some(parent) = path.parent().filter(|parent| *parent != database) {
         if fs::symlink_metadata(parent).is_ok_and(|metadata| !metadata.is_dir()) {

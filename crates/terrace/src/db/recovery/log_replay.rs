@@ -143,7 +143,7 @@ impl LogState {
 
     /// Returns true if bytes of Terrace may be missing before the next record.
     fn enter_record(&mut self, continuity: Continuity) -> bool {
-        let is_first = std::mem::take(&mut self.is_at_start);
+        let is_first = std::mem::take(&mut self.is_at_start) && !mutant!(ReplayContinuesAfterDamagedWal);
         self.is_ours && (is_first || continuity != Continuity::Contiguous)
     }
 
@@ -170,7 +170,6 @@ impl LogReplay<'_> {
         };
         let mut stopped = false;
         for &number in logs {
-            stopped &= !mutant!(ReplayContinuesAfterDamagedWal);
             let path = self.directory.join(FileName::Log(number).to_string());
             if stopped {
                 self.skip_log(&path, number, &mut outcome)?;
