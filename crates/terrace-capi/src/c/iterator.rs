@@ -249,7 +249,7 @@ extern "C" fn terrace_iter_take(
     // SAFETY: the caller passes null, or memory `buffer` for `capacity` bytes that nothing else
     // uses during the call.
     let buffer: &mut [MaybeUninit<u8>] = unsafe { output_array_from_c(buffer.cast(), capacity) };
-    let step = if forward != 0 { DbIterator::next } else { DbIterator::prev };
+    let step = if forward != 0 { EitherIterator::next } else { EitherIterator::prev };
     let mut taken = 0;
     let mut used = 0;
     if let Some(IteratorHandle { iterator, .. }) = iterator {

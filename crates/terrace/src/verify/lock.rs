@@ -9,14 +9,14 @@ use super::Problem;
 use crate::db::lock_directory_shared;
 use crate::error::{Error, Result};
 
+/// Lock of a database; None if it has no lock file.
+type OptionalLock = Option<Box<dyn FileLock>>;
+
 /// Takes the lock of a read-only open, if LOCK exists. A LOCK that no writer can lock is returned
 /// as a problem: a link, a directory, a FIFO or another special file.
 ///
 /// LevelDB follows a link, so the target of the link is locked.
-pub(crate) fn lock_for_check(
-    env: &Env,
-    directory: &Path,
-) -> Result<(Option<Box<dyn FileLock>>, Option<Problem>)> {
+pub(crate) fn lock_for_check(env: &Env, directory: &Path) -> Result<(OptionalLock, Option<Problem>)> {
     let locked = lock_directory_shared(env, directory);
     let is_link = env.fs.is_symlink(&directory.join(FileName::Lock.to_string()))?;
     let link = UnexpectedFile { found: "a symbolic link", expected: "a regular file" };
