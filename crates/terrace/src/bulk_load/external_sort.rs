@@ -6,17 +6,18 @@
 //! ```
 //!
 //! As long as the input is ascending, no buffer is sorted, and its tables are final. Otherwise the
-//! tables so far are the first run, and a merge of all runs writes the final tables.
+//! tables so far are the first run, and merging all runs writes the final tables.
 
 use terrace_env::Priority;
+use terrace_format::batch::MAX_KEY_OR_VALUE_LEN;
 use terrace_format::comparator::Comparator;
 use terrace_format::compress::NO_COMPRESSION;
 use terrace_format::key::{self, KEY_TRAILER_SIZE, ValueType, pack_sequence_and_type};
 use terrace_format::key_order::{common_prefix_len, head_after};
 use terrace_format::table::TableOptions;
 
+use super::report::LoadProgress;
 use super::sorted_runs::{FinishedRun, merge_runs};
-use super::{LoadProgress, check_entry_size};
 use crate::db::TableStage;
 use crate::db::components::task_group::TaskGroup;
 use crate::error::{Error, Result};
@@ -33,7 +34,7 @@ const SORT_BUFFERS: usize = 3;
 const RUN_WRITERS: usize = 1;
 /// Size of the blocks of a run, in bytes. A run is read once, from its start to its end.
 const RUN_BLOCK_SIZE: usize = 32 << 10;
-/// Distance of the sampled keys of a run, in bytes. A merge divides the keys at samples.
+/// Distance of the sampled keys of a run, in bytes. Ranges of keys begin at samples.
 const SAMPLE_BYTES: usize = 64 << 10;
 
 /// Sort of entries that may exceed the memory.
@@ -52,7 +53,7 @@ pub(super) struct ExternalSort {
 /// State that the threads of a sort share.
 struct RunWriter {
     stage: Arc<TableStage>,
-    /// Options of runs that a merge reads.
+    /// Options of runs that will be merged.
     run_options: TableOptions,
     target_file_size: u64,
     outcome: Mutex<RunsOutcome>,
@@ -301,6 +302,15 @@ impl SortEntry {
     }
 }
 
+/// Returns an error for an entry that no table can hold.
+fn check_entry_size(key: &[u8], value: &[u8]) -> Result<()> {
+    if key.len().max(value.len()) > MAX_KEY_OR_VALUE_LEN {
+        let message = format!("key or value is longer than {MAX_KEY_OR_VALUE_LEN} bytes");
+        return Err(Error::InvalidArgument(message));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use terrace_format::comparator::Bytewise;
@@ -314,10 +324,10 @@ mod tests {
         }
         buffer.sort(&Bytewise, is_bytewise);
         let SortBuffer { bytes, entries } = &buffer;
-        let entry = |entry: &SortEntry| {
+        let lines = entries.iter().map(|entry| {
             format!("{}={}", entry.user_key(bytes).escape_ascii(), entry.value(bytes).escape_ascii())
-        };
-        entries.iter().map(entry).collect::<Vec<_>>().join(" ")
+        });
+        lines.collect::<Vec<_>>().join(" ")
     }
 
     #[test]
