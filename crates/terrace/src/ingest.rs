@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use terrace_env::{AccessMode, Env, FileError, RandomAccessFile, UnexpectedFile, WritableFile};
+use terrace_format::batch::WriteBatch;
 use terrace_format::filter_block::TableFilter;
 use terrace_format::key::{self, InternalKey, ValueType, pack_sequence_and_type};
 use terrace_format::table::TableProperties;
@@ -18,6 +19,7 @@ use terrace_format::version_edit::NewFile;
 
 use crate::db::{Db, NewTable, TableStage};
 use crate::error::{Error, Result};
+use crate::options::WriteOptions;
 use crate::table::{FinishedTable, TableStats, index_needs_marker, stored_comparator_name};
 use crate::verify::{TableScan, TableScanEvent};
 
@@ -92,7 +94,8 @@ impl Db {
             new_tables.push(stage_table(&stage, source.as_ref())?);
         }
         if new_tables.is_empty() {
-            return Ok(());
+            // Makes earlier writes durable, as an ingest of entries does.
+            return self.write_with(&WriteBatch::new(), &WriteOptions::default().sync(true));
         }
         sort_disjoint(&stage, &mut new_tables)?;
         stage.install(&new_tables, options.timeout)
