@@ -8,8 +8,8 @@
 //! that the load does not need.
 
 use std::path::Path;
-use std::time::Instant;
 
+use terrace::env::{Clock, SystemClock};
 use terrace::{Db, LoadOptions, Options, Result, bulk_load, destroy};
 
 const PUT_THREADS: u64 = 4;
@@ -34,12 +34,12 @@ fn measure(directory: &Path, count: u64, load: impl FnOnce(&Db) -> Result<()>) -
     let options = Options::default().create_if_missing(true);
     destroy(directory, &options)?;
     let db = Db::open(directory, &options)?;
-    let start = Instant::now();
+    let start = SystemClock.monotonic();
     load(&db)?;
-    let loaded = start.elapsed();
+    let loaded = SystemClock.monotonic() - start;
     db.flush()?;
     db.compact_range(None, None)?;
-    let settled = start.elapsed();
+    let settled = SystemClock.monotonic() - start;
     let sample = (0..count).step_by((count / 1000).max(1) as usize);
     for (key, value) in sample.map(entry) {
         assert_eq!(db.get(key)?.as_deref(), Some(value.as_slice()), "an entry is wrong");

@@ -9,7 +9,7 @@
 //! Equal keys come from the newest run first, and the table writer drops all others. Each range
 //! becomes about one table. The samples of the runs divide the keys into ranges of similar size.
 
-use terrace_env::AccessMode;
+use terrace_env::{AccessMode, Priority};
 use terrace_format::comparator::Comparator;
 use terrace_format::key::{self, InternalComparator, InternalKey, MAX_SEQUENCE_NUMBER, ValueType};
 use terrace_format::key_order::KeyOrder;
@@ -112,7 +112,6 @@ struct MergeOutcome {
 /// Merges `runs`, the oldest first, into tables in key order, and removes the files of the runs.
 pub(super) fn merge_runs(
     stage: &Arc<TableStage>,
-    task_group: &TaskGroup,
     runs: Vec<FinishedRun>,
     progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Vec<FinishedTable>> {
@@ -132,6 +131,10 @@ pub(super) fn merge_runs(
         outcome: Mutex::default(),
     });
     let range_bytes = total / (boundaries.len() as u64 + 1);
+    let scheduler = &stage.env().scheduler;
+    // This thread merges ranges, too.
+    let helpers = scheduler.parallelism(Priority::Compaction).saturating_sub(1).max(1);
+    let task_group = TaskGroup::new(scheduler, Priority::Compaction, helpers);
     for number in 0..=boundaries.len() {
         let begin = number.checked_sub(1).map(|before| boundaries[before].clone());
         let end = boundaries.get(number).cloned();
