@@ -22,8 +22,8 @@
 //!   installed.
 //! - `manifest` -> `state`: `log_and_apply`, `pick_flush_level`, `pick_compaction` and
 //!   `remove_leftovers`.
-//! - `db_lock` -> `state`: `remove_obsolete_files`. It holds `db_lock` while it removes the files. An
-//!   ingest holds it while it creates, renames and removes its files.
+//! - `db_lock` -> `state`: `remove_obsolete_files`. It holds `db_lock` while it removes the files.
+//!   An ingest holds it while it creates, renames and removes its files.
 //!
 //! Leaf locks, with the locks of the database under which a thread takes them:
 //!
