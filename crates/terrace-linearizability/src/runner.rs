@@ -4,6 +4,8 @@
 //! shows the same entries at every read. Each operation takes one sequence number and skips none.
 //! The database has the same contents after it is reopened.
 
+mod ingest;
+
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -297,6 +299,7 @@ impl Client {
                 self.db.compact_range(begin.as_deref(), end.as_deref()).map_err(error_context("compact"))
             }
             Action::DeleteRange(from, to) => self.delete_range(*from, *to),
+            Action::Ingest(values) => self.ingest(values),
             Action::ReadProperties => {
                 self.db.property("leveldb.stats");
                 self.db.approximate_sizes(&[(b"", b"z")]).map(drop).map_err(error_context("sizes"))

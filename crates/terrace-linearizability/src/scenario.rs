@@ -83,6 +83,8 @@ pub enum Action {
     CompactRange(Option<(Key, Key)>),
     /// Deletes the range from the first key up to, and without, the second.
     DeleteRange(Key, Key),
+    /// Ingests a table with values for some keys, in key order. The database may refuse it.
+    Ingest(Vec<(Key, Value)>),
     /// Reads properties and approximate sizes.
     ReadProperties,
     /// Creates the crash image of a power cut at this moment.
@@ -156,7 +158,7 @@ impl ScenarioGenerator {
             0 => &[0, 1, 2],
             1 => &[3, 4, 5, 6, 7, 8],
             2 => &[9, 10, 11],
-            _ => &[0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+            _ => &[0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
         };
         (0..count).map(|_| self.random_action(kinds)).collect()
     }
@@ -190,6 +192,7 @@ impl ScenarioGenerator {
             10 => self.random_compaction(),
             // Rare, because the checker treats each one as many writes.
             11 if self.rng.one_in(4) => self.random_range_delete(),
+            12 => self.random_ingest(),
             _ if self.on_real_files || self.rng.one_in(3) => Action::ReadProperties,
             _ => Action::PowerCut { profile: self.rng.pick(&POWER_CUT_PROFILES), seed: self.rng.next_u64() },
         }
@@ -217,6 +220,16 @@ impl ScenarioGenerator {
     fn random_range_delete(&mut self) -> Action {
         let first = self.random_key();
         Action::DeleteRange(first, first + 1 + self.random_key())
+    }
+
+    fn random_ingest(&mut self) -> Action {
+        let first = self.random_key();
+        let last = if self.rng.one_in(2) { first } else { self.keys as usize - 1 };
+        let values = (first..=last).map(|key| {
+            self.next_value += 1;
+            (key, Some(self.next_value))
+        });
+        Action::Ingest(values.collect())
     }
 
     fn random_key(&mut self) -> Key {

@@ -10,7 +10,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use terrace_env::{AccessMode, Env, FileError, RandomAccessFile, UnexpectedFile};
+use terrace_env::{AccessMode, Env, FileError, RandomAccessFile, UnexpectedFile, WritableFile};
+use terrace_format::batch::WriteBatch;
 use terrace_format::filter_block::TableFilter;
 use terrace_format::key::{self, InternalKey, ValueType, pack_sequence_and_type};
 use terrace_format::table::TableProperties;
@@ -18,6 +19,7 @@ use terrace_format::version_edit::NewFile;
 
 use crate::db::{Db, NewTable, TableStage};
 use crate::error::{Error, Result};
+use crate::options::WriteOptions;
 use crate::table::{FinishedTable, TableStats, index_needs_marker, stored_comparator_name};
 use crate::verify::{TableScan, TableScanEvent};
 
@@ -92,7 +94,8 @@ impl Db {
             new_tables.push(stage_table(&stage, source.as_ref())?);
         }
         if new_tables.is_empty() {
-            return Ok(());
+            // Makes earlier writes durable, as an ingest of entries does.
+            return self.write_with(&WriteBatch::new(), &WriteOptions::default().sync(true));
         }
         sort_disjoint(&stage, &mut new_tables)?;
         stage.install(&new_tables, options.timeout)
@@ -101,25 +104,27 @@ impl Db {
 
 /// Copies the table `source` to a file of `stage`, and checks the copy.
 fn stage_table(stage: &TableStage, source: &Path) -> Result<NewTable> {
-    let (number, path) = stage.new_file();
     let env = stage.env();
-    copy_table(env, source, &path)?;
+    let (number, path, copy) = stage.create_file(|number, path| {
+        let copy = env.fs.create(&path)?;
+        Ok((number, path, copy))
+    })?;
+    copy_table(env, source, copy)?;
     let file = env.fs.open_random_access(&path, AccessMode::Pread)?;
     let table = check_table(stage, &*file, source, number)?;
     Ok(NewTable { source: source.to_path_buf(), table })
 }
 
-/// Copies the file `source` to `target`, and makes the contents durable.
+/// Copies the file `source` to `copy`, and makes the contents durable.
 ///
 /// A hard link would be cheaper. Then the check would not protect the database from a program that
 /// changes the original.
-fn copy_table(env: &Env, source: &Path, target: &Path) -> Result<()> {
+fn copy_table(env: &Env, source: &Path, mut copy: Box<dyn WritableFile>) -> Result<()> {
     if env.fs.is_symlink(source)? {
         let reason = UnexpectedFile { found: "a symbolic link", expected: "a regular file" };
         return Err(FileError::new("ingest", source, reason.into()).into());
     }
     let original = env.fs.open_random_access(source, AccessMode::Pread)?;
-    let mut copy = env.fs.create(target)?;
     let mut buffer = vec![0; COPY_BYTES];
     let mut offset = 0;
     loop {

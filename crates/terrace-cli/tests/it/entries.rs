@@ -29,6 +29,24 @@ fn put_get_delete() {
 }
 
 #[test]
+fn load_in_bulk() {
+    let trial = CliTest::new();
+    trial.file("f.tsv", "c\t1\na\t2\nc\t3\nb\t\n");
+    trial.run("load db f.tsv --create --bulk always").assert_output(0, "");
+    trial.run("scan db").assert_output(0, "a\t2\nb\t\nc\t3\n");
+    trial.run("verify db").assert_contains(0, &["no problem"]);
+    // The second load overlaps the first one and is put.
+    trial.run_with_input("load db - --bulk always", b"b\tnew\nd\t4\n").assert_output(0, "");
+    trial.run("scan db").assert_output(0, "a\t2\nb\tnew\nc\t3\nd\t4\n");
+    trial.file("bad.tsv", "x\t1\ny\n");
+    let message = "bad.tsv:2: no tab, expected key, tab, value; loaded before the error: 0 entries";
+    trial.run("load db bad.tsv --bulk always").assert_error(4, message);
+    trial.run("get db x").assert_error(1, "db: no key 'x'");
+    trial.run("load db bad.tsv --bulk never").assert_error(4, message);
+    assert!(trial.list("db").iter().all(|name| !name.ends_with(".dbtmp")));
+}
+
+#[test]
 fn delete_ranges() {
     for (flags, remaining) in [
         ("--from b --to c", "a\t1\nc\t4\n"),

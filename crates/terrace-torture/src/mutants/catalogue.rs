@@ -85,7 +85,7 @@ pub static MUTANTS: &[Mutant] = &[
     row("OwnWriteHidden", &["anomalies"], 60, "a get of a transaction does not see its own writes"),
     row("SavepointForgetsReads", &["anomalies"], 60, "a rollback to a savepoint forgets the reads after it"),
     row("DeadlockUnseen", &["anomalies"], 120, "transactions that wait for each other's locks wait until their timeout"),
-    row("IngestUnderSnapshot", &["model"], 60, "an ingest does not wait for the end of snapshots, which then see its entries"),
+    row("IngestUnderSnapshot", &["model", "schedules"], 60, "an ingest does not wait for the end of snapshots, which then see its entries"),
     row("IngestOverlapUnchecked", &["model"], 60, "an ingest does not check that its key ranges are free"),
     row("CheckpointCutTooLate", &["backups"], 120, "a checkpoint copies the WAL to its end instead of the captured end"),
     row("CheckpointCurrentFirst", &["backups"], 120, "a checkpoint writes CURRENT before its logs"),

@@ -1,39 +1,41 @@
 //! External sort: buffers of entries that other threads sort and write to sorted runs.
 //!
 //! ```text
-//!   caller    [ fill 1 ][ fill 2 ][ fill 3 ] ...          at most three buffers exist
+//!   caller    [ fill 1 ][ fill 2 ][ fill 3 ] ...          at most four buffers exist
 //!   helper              [ sort 1, write run 1 ][ 2 ] ...
 //! ```
 //!
 //! As long as the input is ascending, no buffer is sorted, and its tables are final. Otherwise the
-//! tables so far are the first run, and a merge of all runs writes the final tables.
+//! tables so far are the first run, and merging all runs writes the final tables.
 
 use terrace_env::Priority;
+use terrace_format::batch::MAX_KEY_OR_VALUE_LEN;
 use terrace_format::comparator::Comparator;
 use terrace_format::compress::NO_COMPRESSION;
 use terrace_format::key::{self, KEY_TRAILER_SIZE, ValueType, pack_sequence_and_type};
 use terrace_format::key_order::{common_prefix_len, head_after};
 use terrace_format::table::TableOptions;
 
+use super::report::LoadProgress;
 use super::sorted_runs::{FinishedRun, merge_runs};
-use super::{LoadProgress, check_entry_size};
 use crate::db::TableStage;
 use crate::db::components::task_group::TaskGroup;
 use crate::error::{Error, Result};
 use crate::sync::{Arc, Mutex};
-use crate::table::FinishedTable;
+use crate::table::{FinishedTable, TableWriter};
 
 /// Smallest memory of a sort, in bytes.
 const MIN_SORT_MEMORY: usize = 1 << 20;
 /// Largest size of a buffer, in bytes: offsets in it have 32 bits.
 const MAX_BUFFER_BYTES: usize = 1 << 30;
-/// Number of buffers: one is filled, one is written, and one waits.
-const SORT_BUFFERS: usize = 3;
-/// Number of helpers that write runs.
-const RUN_WRITERS: usize = 1;
+/// Maximum number of helpers that write runs. Two of them keep up with the caller, and each needs a
+/// buffer.
+const MAX_RUN_WRITERS: usize = 2;
+/// Number of buffers beside those of the helpers: one is filled, and one waits.
+const OTHER_BUFFERS: usize = 2;
 /// Size of the blocks of a run, in bytes. A run is read once, from its start to its end.
 const RUN_BLOCK_SIZE: usize = 32 << 10;
-/// Distance of the sampled keys of a run, in bytes. A merge divides the keys at samples.
+/// Distance of the sampled keys of a run, in bytes. Ranges of keys begin at samples.
 const SAMPLE_BYTES: usize = 64 << 10;
 
 /// Sort of entries that may exceed the memory.
@@ -52,7 +54,7 @@ pub(super) struct ExternalSort {
 /// State that the threads of a sort share.
 struct RunWriter {
     stage: Arc<TableStage>,
-    /// Options of runs that a merge reads.
+    /// Options of runs that will be merged.
     run_options: TableOptions,
     target_file_size: u64,
     outcome: Mutex<RunsOutcome>,
@@ -87,6 +89,8 @@ impl ExternalSort {
     /// Creates a sort that takes about `memory` bytes.
     pub(super) fn new(stage: &Arc<TableStage>, memory: usize) -> ExternalSort {
         let scheduler = &stage.env().scheduler;
+        // The caller needs a processor, too.
+        let helpers = scheduler.parallelism(Priority::Compaction).saturating_sub(1).clamp(1, MAX_RUN_WRITERS);
         let run_options = TableOptions {
             filter: None,
             block_size: RUN_BLOCK_SIZE,
@@ -103,9 +107,9 @@ impl ExternalSort {
         };
         ExternalSort {
             writer: Arc::new(writer),
-            task_group: TaskGroup::new(scheduler, Priority::Compaction, RUN_WRITERS),
+            task_group: TaskGroup::new(scheduler, Priority::Compaction, helpers),
             buffer: SortBuffer::default(),
-            buffer_bytes: (memory.max(MIN_SORT_MEMORY) / SORT_BUFFERS).min(MAX_BUFFER_BYTES),
+            buffer_bytes: (memory.max(MIN_SORT_MEMORY) / (helpers + OTHER_BUFFERS)).min(MAX_BUFFER_BYTES),
             is_ascending: true,
             last_key: Vec::new(),
             runs: 0,
@@ -162,7 +166,7 @@ impl ExternalSort {
         if runs.iter().all(|run| run.is_final) {
             return Ok(runs.into_iter().flat_map(|run| run.tables).collect());
         }
-        merge_runs(&self.writer.stage, &self.task_group, runs, progress)
+        merge_runs(&self.writer.stage, runs, progress)
     }
 }
 
@@ -217,7 +221,7 @@ impl RunWriter {
             // Of equal keys, the last entry of the input comes first.
             writer.add_if_greater(key, entry.value(&buffer.bytes))?;
             if writer.size_estimate() >= max_size {
-                run.tables.extend(table.take().map(|writer| writer.finish()).transpose()?.flatten());
+                run.tables.extend(finish_table(table.take(), is_final)?);
             }
             next_sample += entry.len();
             if next_sample >= SAMPLE_BYTES {
@@ -225,9 +229,15 @@ impl RunWriter {
                 run.samples.push(key::user_key(key).to_vec());
             }
         }
-        run.tables.extend(table.map(|writer| writer.finish()).transpose()?.flatten());
+        run.tables.extend(finish_table(table, is_final)?);
         Ok(run)
     }
+}
+
+/// Finishes a table. A run that will be merged needs no sync, because a crash ends the load.
+fn finish_table(table: Option<TableWriter>, is_final: bool) -> Result<Option<FinishedTable>> {
+    let finish = if is_final { TableWriter::finish } else { TableWriter::finish_unsynced };
+    Ok(table.map(finish).transpose()?.flatten())
 }
 
 impl SortBuffer {
@@ -301,6 +311,15 @@ impl SortEntry {
     }
 }
 
+/// Returns an error for an entry that no table can hold.
+fn check_entry_size(key: &[u8], value: &[u8]) -> Result<()> {
+    if key.len().max(value.len()) > MAX_KEY_OR_VALUE_LEN {
+        let message = format!("key or value is longer than {MAX_KEY_OR_VALUE_LEN} bytes");
+        return Err(Error::InvalidArgument(message));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use terrace_format::comparator::Bytewise;
@@ -314,10 +333,10 @@ mod tests {
         }
         buffer.sort(&Bytewise, is_bytewise);
         let SortBuffer { bytes, entries } = &buffer;
-        let entry = |entry: &SortEntry| {
+        let lines = entries.iter().map(|entry| {
             format!("{}={}", entry.user_key(bytes).escape_ascii(), entry.value(bytes).escape_ascii())
-        };
-        entries.iter().map(entry).collect::<Vec<_>>().join(" ")
+        });
+        lines.collect::<Vec<_>>().join(" ")
     }
 
     #[test]

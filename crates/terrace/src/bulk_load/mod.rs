@@ -11,11 +11,14 @@
 //! them, and so does the next open after a crash.
 
 mod external_sort;
+mod report;
 mod sorted_runs;
+
+pub use report::{LoadProgress, LoadReport};
 
 use std::time::Duration;
 
-use terrace_format::batch::{MAX_KEY_OR_VALUE_LEN, WriteBatch};
+use terrace_format::batch::WriteBatch;
 use terrace_format::key;
 
 use crate::db::{Db, NewTable, TableStage};
@@ -76,42 +79,6 @@ impl LoadOptions {
         self.puts_on_overlap = puts_on_overlap;
         self
     }
-}
-
-/// Result of [`bulk_load`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LoadReport {
-    /// Number of entries that the iterator returned.
-    pub entries: u64,
-    /// Number of different keys.
-    pub keys: u64,
-    /// Size of the ingested tables in bytes. 0 if the entries were put.
-    pub table_bytes: u64,
-    /// True if the entries were ingested, and false if they were put.
-    pub is_ingested: bool,
-}
-
-/// Progress of [`bulk_load`]. The phases follow each other; not every load has all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LoadProgress {
-    /// The load has read this number of entries.
-    Read(u64),
-    /// The load has merged `done` of `total` bytes of sorted runs.
-    Merged {
-        /// Merged bytes.
-        done: u64,
-        /// Bytes of all sorted runs.
-        total: u64,
-    },
-    /// The load has put `done` of `total` entries.
-    Put {
-        /// Entries in the database.
-        done: u64,
-        /// Number of different keys.
-        total: u64,
-    },
 }
 
 /// Loads many entries in any order, much faster than puts. Of several entries with one key, the
@@ -215,6 +182,8 @@ fn add_tables(
     let table_bytes = tables.iter().map(|table| table.file.size).sum();
     let mut report = LoadReport { entries: read, keys, table_bytes, is_ingested: true };
     if tables.is_empty() {
+        // Makes earlier writes durable, as a load of entries does.
+        db.write_with(&WriteBatch::new(), &WriteOptions::default().sync(true))?;
         return Ok(report);
     }
     let source = |table: &FinishedTable| stage.path(table.file.number);
@@ -257,13 +226,4 @@ fn put_tables(
         }
     }
     entries.status()
-}
-
-/// Returns an error for an entry that no table can hold.
-fn check_entry_size(key: &[u8], value: &[u8]) -> Result<()> {
-    if key.len().max(value.len()) > MAX_KEY_OR_VALUE_LEN {
-        let message = format!("key or value is longer than {MAX_KEY_OR_VALUE_LEN} bytes");
-        return Err(Error::InvalidArgument(message));
-    }
-    Ok(())
 }

@@ -9,11 +9,12 @@
 //! Equal keys come from the newest run first, and the table writer drops all others. Each range
 //! becomes about one table. The samples of the runs divide the keys into ranges of similar size.
 
-use terrace_env::AccessMode;
+use terrace_env::{AccessMode, Priority};
+use terrace_format::comparator::Comparator;
 use terrace_format::key::{self, InternalComparator, InternalKey, MAX_SEQUENCE_NUMBER, ValueType};
 use terrace_format::key_order::KeyOrder;
 
-use super::LoadProgress;
+use super::report::LoadProgress;
 use crate::cache::{self, BlockCache};
 use crate::compaction::LoserTree;
 use crate::db::TableStage;
@@ -55,15 +56,15 @@ impl OpenRun {
             metrics: Statistics::default(),
             memory: Arc::default(),
         });
-        let open = |table: FinishedTable| {
+        let mut open_tables = Vec::with_capacity(tables.len());
+        for table in tables {
             let number = table.file.number;
             let path = stage.path(number);
             let file = stage.env().fs.open_random_access(&path, AccessMode::Mmap)?;
             let reader = TableReader::open(file, path, table.file.size, number, Arc::clone(&context))?;
-            Ok((table.file.largest, Arc::new(reader)))
-        };
-        let tables = tables.into_iter().map(open).collect::<Result<_>>()?;
-        Ok(Arc::new(OpenRun { order, tables }))
+            open_tables.push((table.file.largest, Arc::new(reader)));
+        }
+        Ok(Arc::new(OpenRun { order, tables: open_tables }))
     }
 
     /// Returns an iterator over the entries of the run.
@@ -79,7 +80,6 @@ impl SortedRun for OpenRun {
     }
 
     fn find_table(&self, target: &[u8]) -> usize {
-        use terrace_format::comparator::Comparator;
         self.tables.partition_point(|(largest, _)| self.order.compare(largest.as_bytes(), target).is_lt())
     }
 
@@ -88,7 +88,7 @@ impl SortedRun for OpenRun {
     }
 }
 
-/// State that the threads of a merge share.
+/// State that the merging threads share.
 struct RunMerge {
     stage: Arc<TableStage>,
     /// Newest first.
@@ -112,7 +112,6 @@ struct MergeOutcome {
 /// Merges `runs`, the oldest first, into tables in key order, and removes the files of the runs.
 pub(super) fn merge_runs(
     stage: &Arc<TableStage>,
-    task_group: &TaskGroup,
     runs: Vec<FinishedRun>,
     progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<Vec<FinishedTable>> {
@@ -132,6 +131,10 @@ pub(super) fn merge_runs(
         outcome: Mutex::default(),
     });
     let range_bytes = total / (boundaries.len() as u64 + 1);
+    let scheduler = &stage.env().scheduler;
+    // This thread merges ranges, too.
+    let helpers = scheduler.parallelism(Priority::Compaction).saturating_sub(1).max(1);
+    let task_group = TaskGroup::new(scheduler, Priority::Compaction, helpers);
     for number in 0..=boundaries.len() {
         let begin = number.checked_sub(1).map(|before| boundaries[before].clone());
         let end = boundaries.get(number).cloned();

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! All entries have the sequence number 0, so every reader of the new version sees them: step 5
-//! runs while no snapshot exists and none can be created. They are older than every other version of
-//! their keys, so no such version may exist. Tombstones count, too: they would hide the entries.
+//! runs while no snapshot exists and none can be created. They are older than every other version
+//! of their keys, so no such version may exist. Tombstones count, too: they would hide the entries.
 //!
 //! `commit` is held during the sync of the MANIFEST. A write that returned meanwhile, and was lost
 //! in a power cut, would come before the ingest in the order of readers. The database would then
@@ -96,11 +96,17 @@ impl TableStage {
         self.db.inner().compaction_limits.for_level(level_bytes).target_file_size
     }
 
-    /// Returns the number and the path of a new file.
-    pub(crate) fn new_file(&self) -> (u64, PathBuf) {
-        let number = self.db.inner().new_file_number();
+    /// Creates a file with a new number, by `create`. Returns an error after the close of the
+    /// database: another process may use the directory.
+    pub(crate) fn create_file<T>(&self, create: impl FnOnce(u64, PathBuf) -> Result<T>) -> Result<T> {
+        let inner = self.db.inner();
+        let db_lock = inner.db_lock.lock();
+        if db_lock.is_none() {
+            return Err(inner.closed_error());
+        }
+        let number = inner.new_file_number();
         self.files.lock().push(FileName::Temp(number));
-        (number, self.path(number))
+        create(number, self.path(number))
     }
 
     /// Returns the path of file `number`.
@@ -110,14 +116,23 @@ impl TableStage {
 
     /// Creates a table with a new number.
     pub(crate) fn create_table(&self, options: &TableOptions) -> Result<TableWriter> {
-        let (number, path) = self.new_file();
-        TableWriter::create_at(self.env(), path, number, options)
+        self.create_file(|number, path| TableWriter::create_at(self.env(), path, number, options))
     }
 
     /// Removes file `number`.
     pub(crate) fn remove(&self, number: u64) {
-        self.files.lock().retain(|file| *file != FileName::Temp(number));
-        let _ = self.env().fs.remove(&self.path(number));
+        self.remove_files(|file| file == FileName::Temp(number));
+    }
+
+    /// Removes the files that fit `filter`. Leaves them to the next opener after the close of the
+    /// database.
+    fn remove_files(&self, filter: impl Fn(FileName) -> bool) {
+        let inner = self.db.inner();
+        let db_lock = inner.db_lock.lock();
+        let mut files = self.files.lock();
+        for file in files.extract_if(.., |file| filter(*file)).filter(|_| db_lock.is_some()) {
+            let _ = inner.options.env.fs.remove(&inner.file_path(file));
+        }
     }
 
     /// Makes `tables` part of the database. They are files of this stage with durable contents,
@@ -151,9 +166,13 @@ impl TableStage {
     }
 
     fn rename(&self, from: FileName, to: FileName) -> Result<()> {
+        let inner = self.db.inner();
+        let db_lock = inner.db_lock.lock();
+        if db_lock.is_none() {
+            return Err(inner.closed_error());
+        }
         let mut files = self.files.lock();
         if let Some(file) = files.iter_mut().find(|file| **file == from) {
-            let inner = self.db.inner();
             inner.options.env.fs.rename(&inner.file_path(from), &inner.file_path(to))?;
             *file = to;
         }
@@ -163,10 +182,7 @@ impl TableStage {
 
 impl Drop for TableStage {
     fn drop(&mut self) {
-        let inner = self.db.inner();
-        for file in self.files.lock().drain(..) {
-            let _ = inner.options.env.fs.remove(&inner.file_path(file));
-        }
+        self.remove_files(|_| true);
     }
 }
 
@@ -303,8 +319,9 @@ impl DbInner {
     /// Returns the error for the one of `tables` whose range contains `key` of the database.
     fn database_overlap_error(&self, tables: &[NewTable], key: &[u8]) -> Error {
         let order = self.comparator.user_comparator();
-        let ends_before = |new: &NewTable| order.compare(new.table.file.largest.user_key(), key).is_lt();
-        let index = tables.partition_point(ends_before).min(tables.len().saturating_sub(1));
+        let index =
+            tables.partition_point(|new| order.compare(new.table.file.largest.user_key(), key).is_lt());
+        let index = index.min(tables.len().saturating_sub(1));
         tables[index].overlap_error(format!("key '{}' of the database", key.escape_ascii()))
     }
 }

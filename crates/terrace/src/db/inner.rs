@@ -20,17 +20,20 @@
 //!   with `follower_tail` locked, and its readers wait for it only if their state is too old.
 //! - `commit` -> `manifest` -> `state`: `retract` and `close_wal`.
 //! - `commit` -> `counts_by_sequence` -> `manifest` -> `state`: `delete_range`, in the step that
-//!   drops tables. No thread can take a snapshot while the edit is installed.
+//!   drops tables, and the last step of `ingest`. No thread can take a snapshot while the edit is
+//!   installed.
 //! - `manifest` -> `state`: `log_and_apply`, `pick_flush_level`, `pick_compaction` and
 //!   `remove_leftovers`.
 //! - `db_lock` -> `state`: `remove_obsolete_files`. It holds `db_lock` while it removes the files.
+//!   An ingest holds it while it creates, renames and removes its files.
 //!
 //! Leaf locks, with the locks of the database under which a thread takes them:
 //!
 //! - `SnapshotList::waiter`: under `state`, in `needs_tombstone_compaction` and `close`. The
 //!   snapshot list calls its waiter after it has released both of its locks.
 //! - `WalSync::logs`: under `commit` and `state`, in `switch_memtable`. `WalSync::state`: under
-//!   `commit`, in `delete_range`; the thread that syncs holds neither of them during the sync.
+//!   `commit`, in `delete_range` and `ingest`; the thread that syncs holds neither of them during
+//!   the sync.
 //! - `WriteQueue::next`: under `commit`, when a writer takes a group.
 //! - `BackgroundJobs::count`: under `state`, in `schedule_job`.
 //! - `CommitPublisher::is_poisoned`: under `commit`, when a writer, `retract` or `delete_range`
@@ -48,6 +51,8 @@
 //!   when a table is opened. The thread releases it before it calls or drops another database. Then
 //!   it only takes leaf locks, and schedules jobs.
 //! - `WriteController::delayed_until`, `MemtableSizer::last_flush`: under none.
+//! - `TableStage::files`, `RunWriter::outcome`, `RunWriter::free_buffers` and `RunMerge::outcome`:
+//!   under none, except for `files` under `db_lock`, also while a file is renamed or removed.
 //! - `SubcompactionQueue::state`, `TaskQueue::state`, `RecoveryFlushContext::results`,
 //!   `SortedChunkPool::free`: under none. `results` is held while unused tables are removed.
 //! - `TransactionTurn::holder`, `LockManager::shards`: under none. `WaitForGraph::edges`: under a

@@ -89,6 +89,11 @@ pub static MODELS: &[Model] = &[
         follower::reader_beside_catch_up,
     ),
     Model::exhaustive(
+        "one_moment",
+        "a reader of several keys that sees a write sees every ingest before it",
+        read_state::reader_of_one_moment,
+    ),
+    Model::exhaustive(
         "obsolete_tables",
         "a table is removed after its last reader, and it is removed",
         obsolete_tables::reader_keeps_table,

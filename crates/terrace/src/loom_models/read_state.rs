@@ -1,5 +1,4 @@
-//! Model of a reader beside a writer, and beside a compaction that installs a read state without
-//! the versions that are too old for the visible sequence number.
+//! Models of a reader beside a writer, and beside a thread that installs a read state.
 
 use terrace_sync::thread;
 
@@ -7,6 +6,8 @@ use crate::db::components::read_state::ReadStateCell;
 use crate::snapshot::SnapshotList;
 use crate::sync::Arc;
 
+/// A compaction installs a read state without the versions that are too old for the visible
+/// sequence number.
 pub(super) fn reader_beside_install() {
     // The read state of the model is the smallest sequence number at which it can be read.
     let read_state = Arc::new(ReadStateCell::new(1, 1));
@@ -28,4 +29,24 @@ pub(super) fn reader_beside_install() {
     compaction.join().unwrap();
     let (state, sequence) = read_state.load();
     assert!(**state <= sequence && sequence == 3);
+}
+
+/// An ingest installs a read state, and a write follows it.
+pub(super) fn reader_of_one_moment() {
+    // The read state of the model is the number of ingests.
+    let read_state = Arc::new(ReadStateCell::new(0, 0));
+    let writer = {
+        let read_state = Arc::clone(&read_state);
+        thread::spawn(move || {
+            for number in 1..3 {
+                read_state.install(number);
+                read_state.publisher().publish(number, number);
+            }
+        })
+    };
+    let (state, sequence) = read_state.load_one_moment();
+    let ingests = **state;
+    assert!(ingests >= sequence, "write {sequence} is visible, and only {ingests} ingests");
+    drop(state);
+    writer.join().unwrap();
 }

@@ -4,8 +4,8 @@
 //! at the commit. A table with other sequence numbers could not be written in advance. The number 0
 //! is correct for keys of which the database has no version.
 //!
-//! The metaindex names a block with the name of the comparator. LevelDB ignores it. An ingest into a
-//! database with another comparator is refused by it.
+//! The metaindex names a block with the name of the comparator, which LevelDB ignores. An ingest
+//! compares it with the comparator of the database.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -118,19 +118,28 @@ impl TableWriter {
     /// Writes the remaining blocks and syncs the file. The directory entry becomes durable with the
     /// MANIFEST. Returns None and removes the file if it has no entries. After an error there is no
     /// file either.
-    pub(crate) fn finish(mut self) -> Result<Option<FinishedTable>> {
+    pub(crate) fn finish(self) -> Result<Option<FinishedTable>> {
+        self.finish_with(!mutant!(TableNotSyncedBeforeInstall))
+    }
+
+    /// Same as [`TableWriter::finish`], without a sync: for a file that no crash has to keep.
+    pub(crate) fn finish_unsynced(self) -> Result<Option<FinishedTable>> {
+        self.finish_with(false)
+    }
+
+    fn finish_with(mut self, is_synced: bool) -> Result<Option<FinishedTable>> {
         let Some(smallest) = self.smallest.take() else {
             self.abandon();
             return Ok(None);
         };
         let env = self.env.clone();
         let path = self.path.clone();
-        self.finish_file(&smallest).map(Some).inspect_err(|_| {
+        self.finish_file(&smallest, is_synced).map(Some).inspect_err(|_| {
             let _ = env.fs.remove(&path);
         })
     }
 
-    fn finish_file(mut self, smallest: &[u8]) -> Result<FinishedTable> {
+    fn finish_file(mut self, smallest: &[u8], is_synced: bool) -> Result<FinishedTable> {
         let properties =
             TableProperties { num_entries: self.builder.num_entries(), num_deletions: self.tombstones };
         self.builder.add_meta_block(TableProperties::BLOCK_NAME, properties.encode());
@@ -139,7 +148,7 @@ impl TableWriter {
         let largest = self.builder.last_key().unwrap_or_default().to_vec();
         let needs_marker = self.builder.needs_marker();
         let mut file = self.builder.into_inner().0;
-        if !mutant!(TableNotSyncedBeforeInstall) {
+        if is_synced {
             file.sync()?;
         }
         file.close()?;

@@ -75,7 +75,7 @@ fn random_order_and_repeated_keys() {
     }
 }
 
-/// Ascending entries need no merge; a late entry out of order makes one necessary.
+/// Ascending entries are not merged, unless a late entry is out of order.
 #[test]
 fn ascending_order_is_written_once() {
     for late in [None, Some(0), Some(30_000)] {
@@ -95,7 +95,7 @@ fn ascending_order_is_written_once() {
     }
 }
 
-/// Comparator with the reverse order of bytes.
+/// Comparator with the reverse of the bytewise order.
 struct Reverse;
 
 impl Comparator for Reverse {
@@ -188,6 +188,28 @@ fn iterator_that_fails_changes_nothing() {
         db.shutdown().unwrap();
         assert!(matches!(bulk_load(&db, [Ok(("a", "b"))], &small()), Err(CallerError::Terrace)));
     }
+}
+
+/// After the close, another handle may use the directory and its file numbers.
+#[test]
+fn close_during_a_load() {
+    let options = in_memory();
+    let db = Db::open("db", &options).unwrap();
+    let mut again = None;
+    let lines = random_entries(40_000).into_iter().enumerate().map(|(n, entry)| {
+        if n == 30_000 {
+            db.shutdown().unwrap();
+            let reopened = Db::open("db", &options).unwrap();
+            reopened.put("a", "b").unwrap();
+            reopened.flush().unwrap();
+            again = Some(reopened);
+        }
+        Ok::<_, Error>(entry)
+    });
+    assert_eq!(bulk_load(&db, lines, &small()).unwrap_err().to_string(), "not supported: database is closed");
+    let again = again.unwrap();
+    assert_eq!(again.iter().count(), 1);
+    check_no_leftovers(&options, &again);
 }
 
 #[test]
