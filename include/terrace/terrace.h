@@ -129,6 +129,32 @@ char* terrace_verify(const leveldb_options_t* options, const char* name, size_t*
  * on an error. With `dry_run` it only reports the planned actions and writes nothing. */
 char* terrace_repair(const leveldb_options_t* options, const char* name, uint8_t dry_run, char** errptr);
 
+/* ---- Checkpoints and backups ---- */
+
+/* Creates a copy of an open database in the new directory `name`: a plain LevelDB directory with the
+ * state of one moment. Writers continue meanwhile. On the same file system the copy links the tables,
+ * otherwise it copies them. The copy is complete and durable on return; after an error, `name` does
+ * not exist. Returns the sequence number of the last write in the copy; 0 after an error. */
+uint64_t terrace_checkpoint(leveldb_t* db, const char* name, char** errptr);
+
+/* Adds a backup of an open database to the directory `backups`, which is created if it is missing.
+ * Only tables that no earlier backup has are stored. Of the options only the environment matters,
+ * which is that of the database. Returns the number of the backup; 0 after an error. The backup is the
+ * plain LevelDB directory backups/000001 for number 1. */
+uint64_t terrace_backup_create(const leveldb_options_t* options, leveldb_t* db, const char* backups,
+                               char** errptr);
+
+/* Creates the new database directory `name` from backup `id`, or from the newest one if `id` is 0.
+ * Compares every file with its hash first. After an error, `name` does not exist. */
+void terrace_backup_restore(const leveldb_options_t* options, const char* backups, uint64_t id,
+                            const char* name, char** errptr);
+
+/* Compares every file of backup `id`, or of the newest one if `id` is 0, with its hash. Returns a
+ * report with one line per problem and a summary line, to be freed with leveldb_free; NULL if the
+ * check was impossible. */
+char* terrace_backup_verify(const leveldb_options_t* options, const char* backups, uint64_t id,
+                            size_t* problems, char** errptr);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

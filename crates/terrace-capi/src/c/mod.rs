@@ -6,6 +6,7 @@
 //!   leveldb_snapshot_t      snapshot                             leveldb_filterpolicy_t filter
 //!   leveldb_writebatch_t    batch                                leveldb_env_t          env
 //!   leveldb_options_t       options                              leveldb_logger_t       logger
+//!   checkpoints, backups    checkpoint
 //!   leveldb_readoptions_t,  read_write_options
 //!   leveldb_writeoptions_t                                       versions, free         library
 //! ```
@@ -17,6 +18,7 @@
 mod batch;
 mod cache;
 mod callback_state;
+mod checkpoint;
 mod comparator;
 mod database;
 mod env;

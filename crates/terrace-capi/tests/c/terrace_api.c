@@ -113,6 +113,42 @@ static void ranges(leveldb_t* db) {
   put(db, "b", "bb");
 }
 
+static void copies(leveldb_options_t* options, leveldb_t* db) {
+  size_t problems = 7;
+  printf("checkpoint at %d\n", (int)terrace_checkpoint(db, "copy", &error));
+  print_result("checkpoint", &error);
+  printf("checkpoint again at %d\n", (int)terrace_checkpoint(db, "copy", &error));
+  print_result("checkpoint again", &error);
+  terrace_checkpoint(NULL, "copy", &error);
+  print_result("checkpoint without a database", &error);
+  for (int i = 0; i < 2; i++) {
+    printf("backup %d\n", (int)terrace_backup_create(options, db, "backups", &error));
+    print_result("create a backup", &error);
+    put(db, "after", "backup");
+  }
+  char* report = terrace_backup_verify(options, "backups", 0, &problems, &error);
+  print_result("verify the newest backup", &error);
+  printf("problems %zu, report: %s\n", problems, strstr(report, "no problem") ? "no problem" : report);
+  leveldb_free(report);
+  report = terrace_backup_verify(options, "backups", 7, &problems, &error);
+  print_result("verify no backup", &error);
+  printf("report: %s\n", report == NULL ? "NULL" : report);
+  terrace_backup_restore(options, "backups", 1, "restored", &error);
+  print_result("restore", &error);
+  terrace_backup_restore(options, "backups", 0, "restored", &error);
+  print_result("restore again", &error);
+  terrace_backup_restore(options, "nowhere", 0, "other", &error);
+  print_result("restore from nowhere", &error);
+  const char* names[] = {"copy", "restored"};
+  for (int i = 0; i < 2; i++) {
+    leveldb_t* copy = terrace_open_read_only(options, names[i], &error);
+    print_result(names[i], &error);
+    print_get(copy, NULL, "b");
+    print_get(copy, NULL, "after");
+    leveldb_close(copy);
+  }
+}
+
 static void upkeep(leveldb_options_t* options) {
   size_t problems = 7;
   char* report = terrace_verify(options, "db", &problems, &error);
@@ -174,6 +210,7 @@ int main(void) {
   statistics(db);
   ranges(db);
   print_get(db, NULL, "b");
+  copies(options, db);
   printf("cache in use: %d\n", terrace_cache_usage(cache) > 0);
   leveldb_close(db);
   upkeep(options);
