@@ -86,7 +86,7 @@ pub static MUTANTS: &[Mutant] = &[
     row("DeadlockUnseen", &["anomalies"], 120, "transactions that wait for each other's locks wait until their timeout"),
     row("CheckpointCutTooLate", &["backups"], 120, "a checkpoint copies the WAL to its end instead of the captured end"),
     row("CheckpointCurrentFirst", &["backups"], 120, "a checkpoint writes CURRENT before its logs"),
-    row("BackupTableByNumber", &["backups"], 120, "a backup takes a stored table of the same number and size without a comparison of the contents"),
+    row("BackupTableByNumber", &["backups"], 300, "a backup takes a stored table of the same number and size without a comparison of the contents"),
     row("LockReleasedByFailedOpen", &["concurrent-open"], 60, "a failed second open in the same process releases the lock"),
     row("LinkFollowedForWriting", &["hostile-directories"], 60, "a log, MANIFEST or LOCK that is a link is opened for writing"),
     row("LostLinkFollowed", &["hostile-directories"], 60, "files are moved to lost/ although it is a link to another directory"),
