@@ -13,7 +13,7 @@ use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
 use crate::{entry_format, terminal, units};
 
-/// Create, list, verify or prune backups, which store each table once
+/// Create, list, verify or prune incremental backups of databases
 ///
 /// Each backup is a plain LevelDB directory with the state of one moment. A new backup stores only
 /// the tables that no earlier one has: as links on the same file system, otherwise as copies. No

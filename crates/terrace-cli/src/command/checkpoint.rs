@@ -12,7 +12,7 @@ use crate::progress::Progress;
 /// Copy a database into a new directory, which links its tables
 ///
 /// The copy is a plain LevelDB directory. On the same file system it shares its tables with the
-/// original, so it takes no time and little space; both are damaged if that disk fails. On another
+/// original, so it takes little time and space; both are damaged if that disk fails. On another
 /// file system the tables are copied. The original does not change. No other process may have it
 /// open for writing: a running program copies its own database.
 #[derive(Args)]

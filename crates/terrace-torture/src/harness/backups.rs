@@ -18,7 +18,7 @@ pub(super) const BACKUPS: Harness = Harness {
     id: 49,
     name: "backups",
     property: "a checkpoint is a state that existed, a backup restores what it saved, and neither exists in part",
-    check_cases: 40,
+    check_cases: 60,
     time_share: 4,
     run,
 };

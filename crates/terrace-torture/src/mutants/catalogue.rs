@@ -89,7 +89,7 @@ pub static MUTANTS: &[Mutant] = &[
     row("IngestOverlapUnchecked", &["model"], 60, "an ingest does not check that its key ranges are free"),
     row("CheckpointCutTooLate", &["backups"], 120, "a checkpoint copies the WAL to its end instead of the captured end"),
     row("CheckpointCurrentFirst", &["backups"], 120, "a checkpoint writes CURRENT before its logs"),
-    row("BackupTableByNumber", &["backups"], 120, "a backup takes a stored table of the same number and size without a comparison of the contents"),
+    row("BackupTableByNumber", &["backups"], 300, "a backup takes a stored table of the same number and size without a comparison of the contents"),
     row("TornRecordTaken", &["followers"], 60, "a follower takes a record with a wrong checksum"),
     row("WalLeftTooEarly", &["followers"], 120, "a follower leaves a WAL when a later one has a record, without another look"),
     row("StaleMemtableKept", &["followers"], 60, "a follower keeps the memtable of a WAL that was flushed"),

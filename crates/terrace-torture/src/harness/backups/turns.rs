@@ -75,13 +75,17 @@ impl History {
 
     /// Writes with one of the engines, which first finds the current state.
     fn write(&mut self, rng: &mut Rng) -> Result<(), String> {
-        let writes: Vec<(String, Option<String>)> = (0..rng.below(2 * KEYS))
-            .map(|_| {
-                let value = (!rng.one_in(10)).then(|| format!("{:016x}", rng.next_u64()));
-                (format!("key {:03}", rng.below(KEYS)), value)
+        // A table with all keys has the same size in each history of the database.
+        let has_all_keys = rng.one_in(2);
+        let count = if has_all_keys { KEYS } else { rng.below(2 * KEYS) };
+        let writes: Vec<(String, Option<String>)> = (0..count)
+            .map(|number| {
+                let key = if has_all_keys { number } else { rng.below(KEYS) };
+                let is_put = has_all_keys || !rng.one_in(10);
+                (format!("key {key:03}"), is_put.then(|| format!("{:016x}", rng.next_u64())))
             })
             .collect();
-        let flushes = rng.one_in(2);
+        let flushes = has_all_keys || rng.one_in(2);
         match StockLevelDb::load() {
             Ok(stock) if rng.one_in(3) => {
                 let settings = Settings { snappy: false, ..Settings::create() };
