@@ -84,7 +84,7 @@ struct FoundRecord {
 pub type ReadAt<'a> = dyn FnMut(u64, &mut [u8]) -> io::Result<usize> + 'a;
 
 /// Function that decides about the content of a whole record.
-pub type Verdict<'a> = dyn FnMut(&[u8]) -> TailVerdict + 'a;
+pub type JudgeRecord<'a> = dyn FnMut(&[u8]) -> TailVerdict + 'a;
 
 type JudgedRecord = (FoundRecord, TailVerdict);
 
@@ -122,7 +122,7 @@ impl TailReader {
     pub fn next<'a>(
         &'a mut self,
         read_at: &mut ReadAt<'_>,
-        verdict: &mut Verdict<'_>,
+        verdict: &mut JudgeRecord<'_>,
     ) -> io::Result<TailItem<'a>> {
         let mut found = self.find_next(read_at, verdict)?;
         if !matches!(found, Some((_, TailVerdict::Next))) {
@@ -154,7 +154,7 @@ impl TailReader {
     fn find_next(
         &mut self,
         read_at: &mut ReadAt<'_>,
-        verdict: &mut Verdict<'_>,
+        verdict: &mut JudgeRecord<'_>,
     ) -> io::Result<Option<JudgedRecord>> {
         let mut position = self.end;
         let later = loop {
@@ -185,7 +185,7 @@ impl TailReader {
         &mut self,
         position: u64,
         read_at: &mut ReadAt<'_>,
-        verdict: &mut Verdict<'_>,
+        verdict: &mut JudgeRecord<'_>,
     ) -> io::Result<Option<u64>> {
         let block = LOG_BLOCK_SIZE as u64;
         let first = (position / block + 1) * block;
@@ -204,7 +204,7 @@ impl TailReader {
         &mut self,
         offset: u64,
         read_at: &mut ReadAt<'_>,
-        verdict: &mut Verdict<'_>,
+        verdict: &mut JudgeRecord<'_>,
     ) -> io::Result<Option<JudgedRecord>> {
         Ok(self.record_at(offset, read_at)?.map(|record| {
             let decision = verdict(self.content(&record));
