@@ -124,8 +124,9 @@ impl TailReader {
         read_at: &mut ReadAt<'_>,
         verdict: &mut JudgeRecord<'_>,
     ) -> io::Result<TailItem<'a>> {
+        let has_old_bytes = !self.buffer.is_empty();
         let mut found = self.find_next(read_at, verdict)?;
-        if !matches!(found, Some((_, TailVerdict::Next))) {
+        if has_old_bytes && !matches!(found, Some((_, TailVerdict::Next))) {
             self.buffer.clear();
             found = self.find_next(read_at, verdict)?;
         }
@@ -139,7 +140,6 @@ impl TailReader {
             }
             Some((_, TailVerdict::Marker)) | None => {
                 self.buffer.clear();
-                self.read_bytes = 0;
                 Ok(TailItem::End)
             }
         }
@@ -282,9 +282,11 @@ impl TailReader {
     }
 
     /// Reads at least `len` bytes at `offset` into the buffer, or up to the end of the file. Reads
-    /// more with each call, until the reader reaches the end of the log.
+    /// more with each call that continues the last one.
     fn fill_buffer(&mut self, offset: u64, len: usize, read_at: &mut ReadAt<'_>) -> io::Result<()> {
-        self.read_bytes = (self.read_bytes * 4).clamp(MIN_READ_BYTES, MAX_READ_BYTES);
+        let buffer_end = self.buffer_start + self.buffer.len() as u64;
+        let continues = !self.buffer.is_empty() && (self.buffer_start..=buffer_end).contains(&offset);
+        self.read_bytes = if continues { (self.read_bytes * 4).min(MAX_READ_BYTES) } else { MIN_READ_BYTES };
         self.buffer.resize(self.read_bytes.max(len), 0);
         self.buffer_start = offset;
         let read = read_at(offset, &mut self.buffer);

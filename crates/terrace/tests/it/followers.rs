@@ -251,6 +251,18 @@ fn another_process_follows() {
     assert!(process::run_in_other_process("open", &path).contains("lock"), "the writer has its lock");
 }
 
+/// Tables are mapped, so that a follower of many tables needs few descriptors.
+#[test]
+fn few_descriptors() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let db = Db::open(&path, &busy()).unwrap();
+    write_history(&db, 1..=20_000);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -n 20; exec \"$0\" \"$@\""]);
+    assert_eq!(process::run_by(shell, "follow", &path), "ok");
+}
+
 /// Task of the other process: compares a follower with the history.
 pub(crate) fn check_follower(path: &Path) -> terrace::Result<()> {
     let follower = Db::follow(path, &busy(), &each_read())?;
