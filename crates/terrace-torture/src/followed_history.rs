@@ -1,8 +1,8 @@
-//! History of a database that followers read. The state after each write is known, so that any state
-//! that a follower shows can be checked.
+//! History of a database that followers read. The state after each write is known, so that any
+//! state that a follower shows can be checked.
 //!
 //! ```text
-//!   write n    "count" := n    slot a(n) := n, and bytes up to a length    now and then: delete slot d(n)
+//!   write n    "count" := n    slot a(n) := n, and some bytes    every third: delete slot d(n)
 //!   state n    count = n, and for each slot the number of its last write
 //! ```
 

@@ -67,9 +67,9 @@ pub enum Error {
     /// is opened again. Reads continue.
     #[error("background error, writes are disabled: {0}")]
     BackgroundError(Arc<Error>),
-    /// The database of a follower was repaired, restored, destroyed or replaced, so its history does
-    /// not continue the one that the follower has shown. Every read fails until the follower is
-    /// opened again.
+    /// The database of a follower was repaired, restored, destroyed or replaced, so its history
+    /// does not continue the one that the follower has shown. Every read fails until the follower
+    /// is opened again.
     #[error("replaced: {}: {reason}; open the follower again", path.display())]
     Replaced {
         /// Directory of the database.

@@ -7,7 +7,7 @@ use terrace::{Db, FollowOptions};
 
 use super::database::DatabaseHandle;
 use super::options::{OptionsHandle, checked_options};
-use crate::ffi::{ErrPtr, path_from_c, run_with_errptr};
+use crate::ffi::{ErrPtr, path_from_c, require_non_null, run_with_errptr};
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_open_follower(
@@ -28,5 +28,5 @@ extern "C" fn terrace_open_follower(
 /// Returns the sequence number of the state, or 0 after an error.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_catch_up(database: Option<&DatabaseHandle>, errptr: ErrPtr<'_>) -> u64 {
-    run_with_errptr(errptr, || Ok(database.map_or(Ok(0), |database| database.0.catch_up())?)).unwrap_or(0)
+    run_with_errptr(errptr, || Ok(require_non_null(database)?.0.catch_up()?)).unwrap_or(0)
 }

@@ -10,7 +10,7 @@ fn live_reads_beside_a_writer() {
     let trial = CliTest::with_entries("CH/Bern\t46.95,7.45\n");
     let db = Db::open(trial.path("db"), &Options::default()).unwrap();
     db.put("CH/Chur", "46.85,9.53").unwrap();
-    trial.run("get db CH/Chur").assert_contains(2, &["lock"]);
+    trial.run("get db CH/Chur").assert_contains(3, &["LOCK"]);
     let names = trial.list("db");
     trial.run("get --live db CH/Chur").assert_output(0, "46.85,9.53\n");
     trial.run("scan --live db").assert_output(0, "CH/Bern\t46.95,7.45\nCH/Chur\t46.85,9.53\n");
@@ -26,6 +26,6 @@ fn live_reads_beside_a_writer() {
 #[test]
 fn live_of_no_database() {
     let trial = CliTest::new();
-    trial.run("get --live db key").assert_contains(2, &["db"]);
+    trial.run("get --live db key").assert_contains(3, &["db"]);
     trial.run("scan --live --allow-damage db").assert_contains(2, &["--allow-damage"]);
 }

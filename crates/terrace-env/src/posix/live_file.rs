@@ -59,3 +59,46 @@ pub(super) fn name_limit(error: io::Error) -> io::Error {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     io::Error::other(format!("{error}; the limit RLIMIT_NOFILE is {limit}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_names_the_limit_on_open_files() {
+        let text = |errno| name_limit(io::Error::from_raw_os_error(errno)).to_string();
+        assert!(text(libc::EMFILE).contains("(os error 24); the limit RLIMIT_NOFILE is "));
+        assert!(!text(libc::EACCES).contains("RLIMIT_NOFILE"));
+    }
+
+    #[test]
+    fn changes_of_an_open_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, b"one").unwrap();
+        let live = PosixLiveFile::new(&path, File::open(&path).unwrap()).unwrap();
+        let identity = |path: &Path| identity_of(&std::fs::metadata(path).unwrap());
+        let read = |offset| {
+            let mut bytes = [0; 8];
+            let len = live.read_at(offset, &mut bytes).unwrap();
+            bytes[..len].to_vec()
+        };
+        assert_eq!(
+            (read(0), live.len().unwrap(), identity(&path) == live.identity()),
+            (b"one".to_vec(), 3, true)
+        );
+        std::fs::write(&path, b"one two").unwrap();
+        assert_eq!((read(4), live.len().unwrap()), (b"two".to_vec(), 7));
+        std::fs::write(&path, b"o").unwrap();
+        assert_eq!((read(4), live.len().unwrap()), (vec![], 1));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, b"another file").unwrap();
+        assert_eq!(read(0), b"o");
+        assert_ne!(identity(&path), live.identity());
+        let before = stamp_of(&std::fs::metadata(dir.path()).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        std::fs::write(dir.path().join("new"), b"").unwrap();
+        let after = stamp_of(&std::fs::metadata(dir.path()).unwrap());
+        assert!(after.identity == before.identity && after.changed_at > before.changed_at);
+    }
+}

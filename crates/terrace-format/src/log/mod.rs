@@ -30,7 +30,7 @@ mod writer;
 pub use fragment_reader::MIN_UNUSED_BEFORE_HOLES;
 pub use reader::{Continuity, LogEnd, LogItem, LogReader};
 pub use source::LogSource;
-pub use tail_reader::{ReadAt, TailItem, TailReader, TailVerdict, Verdict};
+pub use tail_reader::{JudgeRecord, ReadAt, TailItem, TailReader, TailVerdict};
 pub use writer::{Fragment, RecordWriter};
 
 use crate::crc;

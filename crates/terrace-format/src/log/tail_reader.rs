@@ -84,7 +84,7 @@ struct FoundRecord {
 pub type ReadAt<'a> = dyn FnMut(u64, &mut [u8]) -> io::Result<usize> + 'a;
 
 /// Function that decides about the content of a whole record.
-pub type Verdict<'a> = dyn FnMut(&[u8]) -> TailVerdict + 'a;
+pub type JudgeRecord<'a> = dyn FnMut(&[u8]) -> TailVerdict + 'a;
 
 type JudgedRecord = (FoundRecord, TailVerdict);
 
@@ -122,10 +122,11 @@ impl TailReader {
     pub fn next<'a>(
         &'a mut self,
         read_at: &mut ReadAt<'_>,
-        verdict: &mut Verdict<'_>,
+        verdict: &mut JudgeRecord<'_>,
     ) -> io::Result<TailItem<'a>> {
+        let has_old_bytes = !self.buffer.is_empty();
         let mut found = self.find_next(read_at, verdict)?;
-        if !matches!(found, Some((_, TailVerdict::Next))) {
+        if has_old_bytes && !matches!(found, Some((_, TailVerdict::Next))) {
             self.buffer.clear();
             found = self.find_next(read_at, verdict)?;
         }
@@ -139,7 +140,6 @@ impl TailReader {
             }
             Some((_, TailVerdict::Marker)) | None => {
                 self.buffer.clear();
-                self.read_bytes = 0;
                 Ok(TailItem::End)
             }
         }
@@ -154,7 +154,7 @@ impl TailReader {
     fn find_next(
         &mut self,
         read_at: &mut ReadAt<'_>,
-        verdict: &mut Verdict<'_>,
+        verdict: &mut JudgeRecord<'_>,
     ) -> io::Result<Option<JudgedRecord>> {
         let mut position = self.end;
         let later = loop {
@@ -185,7 +185,7 @@ impl TailReader {
         &mut self,
         position: u64,
         read_at: &mut ReadAt<'_>,
-        verdict: &mut Verdict<'_>,
+        verdict: &mut JudgeRecord<'_>,
     ) -> io::Result<Option<u64>> {
         let block = LOG_BLOCK_SIZE as u64;
         let first = (position / block + 1) * block;
@@ -204,7 +204,7 @@ impl TailReader {
         &mut self,
         offset: u64,
         read_at: &mut ReadAt<'_>,
-        verdict: &mut Verdict<'_>,
+        verdict: &mut JudgeRecord<'_>,
     ) -> io::Result<Option<JudgedRecord>> {
         Ok(self.record_at(offset, read_at)?.map(|record| {
             let decision = verdict(self.content(&record));
@@ -282,9 +282,11 @@ impl TailReader {
     }
 
     /// Reads at least `len` bytes at `offset` into the buffer, or up to the end of the file. Reads
-    /// more with each call, until the reader reaches the end of the log.
+    /// more with each call that continues the last one.
     fn fill_buffer(&mut self, offset: u64, len: usize, read_at: &mut ReadAt<'_>) -> io::Result<()> {
-        self.read_bytes = (self.read_bytes * 4).clamp(MIN_READ_BYTES, MAX_READ_BYTES);
+        let buffer_end = self.buffer_start + self.buffer.len() as u64;
+        let continues = !self.buffer.is_empty() && (self.buffer_start..=buffer_end).contains(&offset);
+        self.read_bytes = if continues { (self.read_bytes * 4).min(MAX_READ_BYTES) } else { MIN_READ_BYTES };
         self.buffer.resize(self.read_bytes.max(len), 0);
         self.buffer_start = offset;
         let read = read_at(offset, &mut self.buffer);

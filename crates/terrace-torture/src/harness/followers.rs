@@ -47,8 +47,7 @@ static AGES_MS: &[u64] = &[0, 1, 10];
 
 fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let describe = |error: std::io::Error| error.to_string();
-    let dir = tempfile::tempdir().map_err(describe)?;
+    let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     let database = dir.path().join("db");
     let ledger_path = dir.path().join("ledger");
     let ledger = Ledger::create(&ledger_path, &[0])?;
@@ -61,7 +60,9 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
         let followers: Vec<_> = AGES_MS
             .iter()
             .map(|age| {
-                let (database, ledger, should_stop) = (&database, &ledger, &should_stop);
+                let database = &database;
+                let ledger = &ledger;
+                let should_stop = &should_stop;
                 scope.spawn(move || {
                     let checked =
                         follow(database, ledger, Duration::from_millis(*age), should_stop, counters);

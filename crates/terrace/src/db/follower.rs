@@ -8,8 +8,8 @@
 //!   4  install memtables, tables and sequence number as one read state
 //! ```
 //!
-//! A follower takes no lock and writes nothing, and it has no thread: a read whose state is too old
-//! catches up first. Each installed state is one that the writer had:
+//! A follower takes no lock and writes nothing, and it has no thread: a read whose state is too
+//! old catches up first. Each installed state is one that the writer had:
 //!
 //! - No version edit is missing that precedes a record of step 3. If there were one, the second read
 //!   of the edits would find it.
@@ -86,10 +86,12 @@ impl DbInner {
     ) -> Result<T> {
         self.check_not_lost_in_fork()?;
         if let Some(snapshot) = &options.snapshot {
-            let held = snapshot.held_state::<ReadState>().filter(|_| !mutant!(SnapshotWithoutReadState));
-            let current = || Arc::clone(&self.read_state.current());
             let sequence = self.read_sequence(options, 0)?;
-            return Ok(read(&held.unwrap_or_else(current), sequence));
+            let held = snapshot.held_state::<ReadState>().filter(|_| !mutant!(SnapshotWithoutReadState));
+            return Ok(match held {
+                Some(held) => read(&held, sequence),
+                None => read(&self.read_state.current(), sequence),
+            });
         }
         self.catch_up_if_due()?;
         let read_state = self.read_state.current();
@@ -202,11 +204,7 @@ impl DbInner {
             true => ReadGoal::All,
             false => goal,
         };
-        let new_memtable = || {
-            let size = self.options.initial_memtable_size();
-            Memtable::with_pool(self.comparator.clone(), &self.chunk_pool, size, false)
-        };
-        let read = tail.read_wals(&new_memtable, goal)?;
+        let read = tail.read_wals(&|| self.new_followed_memtable(), goal)?;
         if tail.poll_manifest()? {
             return Ok(Attempt::Outdated);
         }
@@ -231,6 +229,11 @@ impl DbInner {
         }
         self.install_followed_state(tail);
         Ok(Attempt::Installed { unread_bytes })
+    }
+
+    fn new_followed_memtable(&self) -> Arc<Memtable> {
+        let size = self.options.initial_memtable_size();
+        Memtable::with_pool(self.comparator.clone(), &self.chunk_pool, size, false)
     }
 
     /// Opens the tables of `version` that are not open yet. Returns the path of one that does not
@@ -285,10 +288,11 @@ impl Db {
     /// process or another one, and Terrace, LevelDB or goleveldb. It need not run.
     ///
     /// A follower takes no lock and writes nothing, so that it works on read-only media. It shows
-    /// states that the writer had: all writes up to one sequence number, and no later ones. It never
-    /// shows an earlier state than before. A read that begins more than [`FollowOptions::every`]
-    /// after the last catch-up catches up first, by at most 4,096 operations if the writer has
-    /// flushed and compacted nothing meanwhile. [`Db::catch_up`] has no such limit.
+    /// states that the writer had: all writes up to one sequence number, and no later ones. It
+    /// never shows an earlier state than before. A read that begins more than
+    /// [`FollowOptions::every`] after the last catch-up catches up first, by at most 4,096
+    /// operations if the writer has flushed and compacted nothing meanwhile. [`Db::catch_up`] has
+    /// no such limit.
     ///
     /// Snapshots and iterators hold the data that they show, in open tables and in memory. A
     /// follower keeps all tables mapped or open, whatever
@@ -300,8 +304,8 @@ impl Db {
     ///
     /// - [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the database is missing
     ///   or has another comparator.
-    /// - [`ErrorKind::Corruption`](crate::ErrorKind::Corruption): the MANIFEST is damaged, or a table
-    ///   is missing.
+    /// - [`ErrorKind::Corruption`](crate::ErrorKind::Corruption): the MANIFEST is damaged, or a
+    ///   table is missing.
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): a file cannot be read. With too few file
     ///   descriptors, the message names the limit.
     ///
@@ -326,8 +330,8 @@ impl Db {
         Ok(Db { handle: Arc::new(DbHandle::new(inner)) })
     }
 
-    /// Reads everything that the writer has stored. Later reads of this follower see each write that
-    /// had returned before this call began. Returns the sequence number of the state.
+    /// Reads everything that the writer has stored. Later reads of this follower see each write
+    /// that had returned before this call began. Returns the sequence number of the state.
     ///
     /// Without anything new, this takes a few microseconds. If the database is not a follower, this
     /// only returns the sequence number of the last write.

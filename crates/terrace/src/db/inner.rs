@@ -5,8 +5,9 @@
 //! A thread takes locks from left to right, and may skip some of them:
 //!
 //! ```text
-//!   follower_tail ──> commit ──> SnapshotList::counts_by_sequence ──> manifest ─┬─> state ──> leaf locks
-//!                                                                     db_lock ──┘
+//!   follower_tail
+//!     ──> commit ──> SnapshotList::counts_by_sequence ──> manifest ─┬─> state ──> leaf locks
+//!                                                         db_lock ──┘
 //! ```
 //!
 //! A thread may take a leaf lock while it holds any lock further left. While it holds a leaf lock,
@@ -14,10 +15,10 @@
 //!
 //! These functions nest the locks of [`DbInner`]:
 //!
+//! - `follower_tail` -> `state`: `install_followed_state`. A follower opens tables and reads its
+//!   files with `follower_tail` locked, and its readers wait for it only if their state is too old.
 //! - `commit` -> `state`: `make_room_for_write`, `switch_memtable`, `flush`, `close`, `capture`,
 //!   and `request_flush`, which only tries to take `commit`.
-//! - `follower_tail` -> `state`: `install_followed_state`. A follower opens tables and reads its files
-//!   with `follower_tail` locked, and its readers wait for it only if their state is too old.
 //! - `commit` -> `manifest` -> `state`: `retract` and `close_wal`.
 //! - `commit` -> `counts_by_sequence` -> `manifest` -> `state`: `delete_range`, in the step that
 //!   drops tables, and the last step of `ingest`. No thread can take a snapshot while the edit is

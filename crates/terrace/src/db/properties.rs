@@ -23,8 +23,8 @@ impl Db {
     /// - `leveldb.approximate-memory-usage`: bytes of memtables and block cache
     /// - `terrace.memory`: bytes of everything that
     ///   [`Options::memory_budget`](crate::Options::memory_budget) covers, with or without a budget
-    /// - `terrace.lag`: in a follower, age of its state in microseconds, and number of bytes that the
-    ///   last catch-up has left
+    /// - `terrace.lag`: in a follower, age of its state in microseconds, and number of bytes that
+    ///   the last catch-up has left
     /// - `terrace.stats`: statistics since the database was opened: hits and misses of the block
     ///   cache, blocks that were read in the mapping of their table, negatives and false positives
     ///   of the Bloom filters, delays and stalls of writes, histograms of stalls, flushes and

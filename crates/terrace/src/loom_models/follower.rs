@@ -23,8 +23,8 @@ impl FollowedState {
     }
 }
 
-/// A reader finds each record of its state, also of a WAL that it reads after a switch, and its next
-/// state is not an earlier one.
+/// A reader finds each record of its state, also of a WAL that it reads after a switch, and its
+/// next state is not an earlier one.
 pub(super) fn reader_beside_catch_up() {
     let first: Arc<Records> = Arc::default();
     let state = FollowedState { memtable: Arc::clone(&first), flushed: 0, sequence: 0 };

@@ -43,7 +43,7 @@ pub(super) fn write_manifest(
 ) -> std::result::Result<(), CommitError> {
     let number = output.new_file_number();
     let path = output.path(FileName::Manifest(number));
-    let set = VersionSet::empty(output.order.clone());
+    let set = VersionSet { repaired_manifest: Some(number), ..VersionSet::empty(output.order.clone()) };
     let is_marked = contents.needs_marker && contents.can_have_marker;
     let edit = VersionEdit { new_files: contents.tables, ..VersionEdit::default() };
     let set = set.apply_edit(&edit, &path).map_err(CommitError::NotApplied)?;

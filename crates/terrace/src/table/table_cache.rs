@@ -295,8 +295,8 @@ impl TableCache {
     }
 }
 
-/// Reason of an error for a table file that does not exist. Its kind is not `NotFound`, which callers
-/// take for a missing key.
+/// Reason of an error for a table file that does not exist. Its kind is not `NotFound`, which
+/// callers take for a missing key.
 #[derive(Debug, thiserror::Error)]
 #[error("table file is missing")]
 struct MissingTable;

@@ -3,6 +3,7 @@
 //! ```text
 //!   each edit         compact pointer of level 6: "terrace wrote MANIFEST-000007, logs mapped"
 //!   last, at close    compact pointer of level 6: "terrace closed 000009.log at 34567"
+//!   after a repair    first pointer of the first edit: "terrace repaired MANIFEST-000012"
 //! ```
 //!
 //! A compact pointer is the key at which the next compaction of a level starts. The last level has
@@ -74,6 +75,8 @@ pub(super) enum ManifestMark {
     Written { number: u64, log_method: LogWriteMethod },
     /// The database was closed, and its last log is durable.
     Closed(ClosedLog),
+    /// A repair wrote the MANIFEST with this number. Every later MANIFEST of Terrace says so, too.
+    Repaired { number: u64 },
 }
 
 impl ManifestMark {
@@ -90,14 +93,35 @@ impl ManifestMark {
             ManifestMark::Closed(ClosedLog { number, len }) => {
                 format!("terrace closed {} at {len}", FileName::Log(number))
             }
+            ManifestMark::Repaired { number } => {
+                format!("terrace repaired {}", FileName::Manifest(number))
+            }
         };
         (NUM_LEVELS - 1, InternalKey::new(text.as_bytes(), 0, ValueType::Value))
     }
 
-    /// Returns the mark in `edit`, if there is one.
+    /// Returns the number of the MANIFEST that a repair wrote, if `edit` states it.
+    pub(super) fn repaired_manifest(edit: &VersionEdit) -> Option<u64> {
+        let last_level = edit.compact_pointers.iter().filter(|(level, _)| *level == NUM_LEVELS - 1);
+        last_level.filter_map(|(_, key)| ManifestMark::parse(key)).find_map(|mark| match mark {
+            ManifestMark::Repaired { number } => Some(number),
+            _ => None,
+        })
+    }
+
+    /// Returns the last mark in `edit`, if there is one.
     pub(super) fn in_edit(edit: &VersionEdit) -> Option<ManifestMark> {
         let (_, key) = edit.compact_pointers.iter().rfind(|(level, _)| *level == NUM_LEVELS - 1)?;
+        ManifestMark::parse(key)
+    }
+
+    /// Returns the mark with which a compact pointer of the last level has replaced its key.
+    fn parse(key: &InternalKey) -> Option<ManifestMark> {
         let text = std::str::from_utf8(key.user_key()).ok()?.strip_prefix("terrace ")?;
+        if let Some(name) = text.strip_prefix("repaired ") {
+            let FileName::Manifest(number) = FileName::parse(name)? else { return None };
+            return Some(ManifestMark::Repaired { number });
+        }
         if let Some((name, method)) = text.strip_prefix("wrote ").and_then(|text| text.split_once(", logs "))
         {
             let FileName::Manifest(number) = FileName::parse(name)? else { return None };
@@ -121,11 +145,14 @@ mod tests {
             ManifestMark::Written { number: 1_234_567, log_method: LogWriteMethod::Appended },
             ManifestMark::Written { number: 8, log_method: LogWriteMethod::Custom },
             ManifestMark::Closed(ClosedLog { number: 9, len: 34_567 }),
+            ManifestMark::Repaired { number: 12 },
         ] {
             let compact_pointers =
                 vec![(0, InternalKey::new(b"d", 2, ValueType::Value)), mark.to_compact_pointer()];
             let edit = VersionEdit { compact_pointers, ..VersionEdit::default() };
             assert_eq!(ManifestMark::in_edit(&edit), Some(mark));
+            let is_repaired = mark == ManifestMark::Repaired { number: 12 };
+            assert_eq!(ManifestMark::repaired_manifest(&edit), is_repaired.then_some(12));
         }
     }
 

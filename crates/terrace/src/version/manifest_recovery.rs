@@ -172,7 +172,7 @@ impl ManifestReader {
             log_method: match mark.filter(|_| is_ours) {
                 Some(ManifestMark::Written { log_method, .. }) => log_method,
                 Some(ManifestMark::Closed(_)) => LogWriteMethod::Custom,
-                None => LogWriteMethod::Appended,
+                Some(ManifestMark::Repaired { .. }) | None => LogWriteMethod::Appended,
             },
             is_marked,
             version_set: set,

@@ -207,6 +207,9 @@ impl ManifestTail {
     /// Reads another MANIFEST whole.
     fn switch_to_current(&mut self) -> Result<()> {
         let tail = ManifestTail::open(&self.env, &self.directory, &self.comparator)?;
+        if let Some(repaired) = tail.version_set.repaired_manifest.filter(|number| *number > self.number) {
+            return Err(self.replaced(format!("a repair wrote {}", FileName::Manifest(repaired))));
+        }
         let next_file = tail.next_file_number();
         if tail.number < self.number || next_file < self.next_file_number() {
             let reason =
@@ -226,7 +229,6 @@ impl ManifestTail {
         let mut is_ours = self.is_written_by_terrace;
         let mut is_marked = self.is_marked;
         let base = Arc::clone(&self.version_set.version);
-        let find = |number| base.levels.iter().flatten().find(|file| file.number == number).cloned();
         let mut has_edits = false;
         let file = &self.file;
         let mut read_at = |offset: u64, buf: &mut [u8]| file.read_at(offset, buf).map_err(io::Error::other);
@@ -243,9 +245,11 @@ impl ManifestTail {
             is_ours = match ManifestMark::in_edit(&edit) {
                 Some(ManifestMark::Written { number, .. }) => number == self.number,
                 Some(ManifestMark::Closed(_)) => is_ours,
-                None => false,
+                Some(ManifestMark::Repaired { .. }) | None => false,
             };
-            builder.apply_with_known_files(&edit, 0, find);
+            builder.apply_with_known_files(&edit, 0, |number| {
+                base.levels.iter().flatten().find(|file| file.number == number).cloned()
+            });
             next.apply_numbers(&edit);
             numbers.apply(&edit);
             has_edits = true;

@@ -6,6 +6,7 @@ use std::path::Path;
 use terrace_format::key::{InternalComparator, InternalKey, SequenceNumber};
 use terrace_format::version_edit::{NUM_LEVELS, VersionEdit};
 
+use super::manifest_mark::ManifestMark;
 use super::{Version, VersionBuilder};
 use crate::error::Result;
 use crate::sync::Arc;
@@ -33,6 +34,9 @@ pub(crate) struct VersionSet {
     /// True if tables without the marker have blocks that need it. Another program wrote them and
     /// expects the comparator name, so new tables add no marker.
     pub(crate) keeps_comparator_name: bool,
+    /// Number of the MANIFEST that the last repair by Terrace wrote. A follower of an older one has
+    /// shown another history.
+    pub(crate) repaired_manifest: Option<u64>,
 }
 
 impl VersionSet {
@@ -46,6 +50,7 @@ impl VersionSet {
             compact_pointers: Default::default(),
             marked_tables: BTreeSet::new(),
             keeps_comparator_name: false,
+            repaired_manifest: None,
         }
     }
 
@@ -67,6 +72,8 @@ impl VersionSet {
             comparator: Some(self.stored_comparator_name(is_marked)),
             ..VersionEdit::default()
         };
+        let repaired = self.repaired_manifest.map(|number| ManifestMark::Repaired { number });
+        edit.compact_pointers.extend(repaired.map(ManifestMark::to_compact_pointer));
         // The pointer of the last level has a mark, which is not valid in the new MANIFEST.
         for (level, key) in self.compact_pointers.iter().enumerate().take(NUM_LEVELS - 1) {
             edit.compact_pointers.extend(key.clone().map(|key| (level, key)));
@@ -119,6 +126,7 @@ impl VersionSet {
         self.log_number = edit.log_number.unwrap_or(self.log_number);
         self.prev_log_number = edit.prev_log_number.unwrap_or(self.prev_log_number);
         self.last_sequence = edit.last_sequence.unwrap_or(self.last_sequence);
+        self.repaired_manifest = ManifestMark::repaired_manifest(edit).or(self.repaired_manifest);
         for (level, key) in &edit.compact_pointers {
             self.compact_pointers[*level] = Some(key.clone());
         }

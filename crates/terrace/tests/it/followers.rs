@@ -144,6 +144,7 @@ fn follower_refuses_writes_and_writes_nothing() {
     let path = directory.path().join("db");
     let db = Db::open(&path, &busy()).unwrap();
     write_history(&db, 1..=2000);
+    db.close().unwrap();
     let before = files::names(&path);
     let follower = follow(&path, &busy());
     check_history(&follower, 2000);
@@ -162,7 +163,6 @@ fn follower_refuses_writes_and_writes_nothing() {
     read_only.commit().unwrap();
     drop(follower);
     assert_eq!(files::names(&path), before);
-    db.close().unwrap();
 }
 
 /// Several followers and the writer in one process, with flushes, compactions, closes and opens.
@@ -175,7 +175,8 @@ fn threads_of_one_process() {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for every in [Duration::ZERO, Duration::from_millis(2)] {
-            let (path, is_done) = (&path, &is_done);
+            let path = &path;
+            let is_done = &is_done;
             scope.spawn(move || {
                 let follower = Db::follow(path, &busy(), &FollowOptions::default().every(every)).unwrap();
                 let mut state = ExpectedState::default();
@@ -248,6 +249,18 @@ fn another_process_follows() {
     write_history(&db, 5001..=6000);
     assert_eq!(process::run_in_other_process("follow", &path), "ok");
     assert!(process::run_in_other_process("open", &path).contains("lock"), "the writer has its lock");
+}
+
+/// Tables are mapped, so that a follower of many tables needs few descriptors.
+#[test]
+fn few_descriptors() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let db = Db::open(&path, &busy()).unwrap();
+    write_history(&db, 1..=20_000);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -n 20; exec \"$0\" \"$@\""]);
+    assert_eq!(process::run_by(shell, "follow", &path), "ok");
 }
 
 /// Task of the other process: compares a follower with the history.
@@ -369,26 +382,31 @@ fn database_that_was_created_again() {
     check_replaced(&follower, "MANIFEST-");
 }
 
-/// A repair without loss continues the history. One that lost the newest writes does not.
+/// A repair may lose entries and keep the last sequence number. So a follower from before the repair
+/// ends, also if the database was opened and closed since.
 #[test]
 fn database_that_was_repaired() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("db");
-    let db = Db::open(&path, &busy()).unwrap();
-    write_history(&db, 1..=1000);
-    db.flush().unwrap();
-    let follower = follow(&path, &busy());
-    db.close().unwrap();
-    terrace::repair(&path, &busy(), &RepairOptions::default()).unwrap();
-    check_history(&follower, 1000);
-    let db = Db::open(&path, &busy()).unwrap();
-    write_history(&db, 1001..=1001);
-    db.flush().unwrap();
-    check_history(&follower, 1001);
-    db.close().unwrap();
-    files::remove(files::tables(&path).last().unwrap());
-    terrace::repair(&path, &busy(), &RepairOptions::default()).unwrap();
-    check_replaced(&follower, "last sequence number");
+    for opens in 0..3 {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
+        let db = Db::open(&path, &busy()).unwrap();
+        write_history(&db, 1..=1000);
+        db.flush().unwrap();
+        write_history(&db, 1001..=1001);
+        db.flush().unwrap();
+        let follower = follow(&path, &busy());
+        db.close().unwrap();
+        check_history(&follower, 1001);
+        files::remove(files::tables(&path).last().unwrap());
+        terrace::repair(&path, &busy(), &RepairOptions::default()).unwrap();
+        for open in 0..opens {
+            let db = Db::open(&path, &busy()).unwrap();
+            db.put("a", open.to_string()).unwrap();
+            db.flush().unwrap();
+        }
+        check_replaced(&follower, "a repair wrote MANIFEST-");
+        assert!(follow(&path, &busy()).get("count").is_ok());
+    }
 }
 
 /// Tables stay readable with any limits, also after their removal.

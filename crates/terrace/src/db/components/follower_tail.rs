@@ -7,8 +7,8 @@
 //!                       ^ last record that was read
 //! ```
 //!
-//! A writer stores a record only after all earlier ones, and it creates a WAL only after all records
-//! of the one before. So a record of a later WAL proves that the earlier ones are complete.
+//! A writer stores a record only after all earlier ones, and it creates a WAL only after all
+//! records of the one before. So a record of a later WAL proves that the earlier ones are complete.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};

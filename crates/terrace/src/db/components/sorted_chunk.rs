@@ -6,7 +6,7 @@ use terrace_format::batch::{BatchOp, BatchRef};
 use terrace_format::key::{self, SequenceNumber, ValueType};
 use terrace_format::key_order::{common_prefix_len, head};
 
-use crate::memtable::Memtable;
+use crate::memtable::{InsertMode, Memtable};
 use crate::sync::Mutex;
 
 /// Approximate bytes that a memtable needs for a record, beside the record.
@@ -78,7 +78,7 @@ impl SortedChunk {
 
     /// Inserts all records into `memtable`, in key order if `should_sort` is set, and clears the
     /// chunk.
-    pub(crate) fn insert_into(&mut self, memtable: &Memtable, should_sort: bool) {
+    pub(crate) fn insert_into(&mut self, memtable: &Memtable, should_sort: bool, mode: InsertMode) {
         if should_sort {
             self.sort();
         }
@@ -86,7 +86,7 @@ impl SortedChunk {
             let key = record.key(&self.bytes);
             let value = record.value(&self.bytes);
             let value = (record.trailer as u8 == ValueType::Value as u8).then_some(value);
-            memtable.insert(record.trailer >> 8, std::iter::once((key, value)));
+            memtable.insert_with_mode(mode, record.trailer >> 8, std::iter::once((key, value)));
         }
         self.bytes.clear();
         self.records.clear();

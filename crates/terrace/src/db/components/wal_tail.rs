@@ -14,11 +14,11 @@ use terrace_format::{DecodeError, DecodeErrorKind};
 use super::sorted_chunk::{SortedChunk, approx_memtable_bytes, insert_batch};
 use crate::error::{Error, Result};
 use crate::file_io::file_error;
-use crate::memtable::Memtable;
+use crate::memtable::{InsertMode, Memtable};
 use crate::sync::Arc;
 
 /// Size of a chunk of records that are sorted before they are inserted, in bytes in the memtable.
-const MAX_CHUNK_BYTES: usize = 1 << 20;
+const MAX_CHUNK_BYTES: usize = 4 << 20;
 
 /// Minimum number of operations for which sorting pays.
 const MIN_SORTED_OPERATIONS: usize = 256;
@@ -140,7 +140,7 @@ impl WalTail {
 
     fn insert(&self, chunk: &mut SortedChunk) {
         let should_sort = self.memtable.is_bytewise() && chunk.len() >= MIN_SORTED_OPERATIONS;
-        chunk.insert_into(&self.memtable, should_sort);
+        chunk.insert_into(&self.memtable, should_sort, InsertMode::Exclusive);
     }
 
     fn read_at(&self) -> impl FnMut(u64, &mut [u8]) -> io::Result<usize> {
@@ -156,7 +156,7 @@ fn add(memtable: &Memtable, chunk: &mut SortedChunk, batch: &BatchRef<'_>) {
     }
     chunk.push(batch);
     if chunk.memtable_bytes > MAX_CHUNK_BYTES {
-        chunk.insert_into(memtable, memtable.is_bytewise());
+        chunk.insert_into(memtable, memtable.is_bytewise(), InsertMode::Exclusive);
     }
 }
 

@@ -51,7 +51,7 @@ impl DbOpener<'_> {
         let memory_budget = MemoryBudget::from_options(&options);
         let block_cache = self.block_cache(memory_budget.as_ref());
         let context = self.table_reader_context(memory_budget.as_ref(), &block_cache);
-        let version_set = self.recovered.version_set;
+        let version_set = self.recovered.version_set.clone();
         let read_state = first_read_state(&version_set, &memtable, immutable_memtables, wal_writer.as_ref());
         Arc::new_cyclic(|inner| DbInner {
             weak_self: inner.clone(),
@@ -62,15 +62,7 @@ impl DbOpener<'_> {
             directory: self.directory.to_path_buf(),
             absolute_directory: options.env.fs.absolute(self.directory),
             compaction_limits: compaction_limits(&options),
-            table_cache: Arc::new(
-                TableCache::new(
-                    self.directory,
-                    &options,
-                    context,
-                    schedule_on_many_tombstones(Weak::clone(inner)),
-                )
-                .keeping_tables(self.follower.is_some()),
-            ),
+            table_cache: Arc::new(self.table_cache(&options, context, Weak::clone(inner))),
             table_options: options.table_options(&self.comparator),
             memtable_sizer: MemtableSizer::new(&options),
             write_queue: new_write_queue(&options, &memtable),
@@ -112,6 +104,17 @@ impl DbOpener<'_> {
             options.mapped_logs = MappedLogs::Never;
         }
         options
+    }
+
+    fn table_cache(
+        &self,
+        options: &Options,
+        context: Arc<TableReaderContext>,
+        inner: Weak<DbInner>,
+    ) -> TableCache {
+        let on_stats = schedule_on_many_tombstones(inner);
+        let cache = TableCache::new(self.directory, options, context, on_stats);
+        cache.keeping_tables(self.follower.is_some())
     }
 
     fn block_cache(&self, budget: Option<&MemoryBudget>) -> Arc<BlockCache> {

@@ -4,4 +4,5 @@
 mod db_builder;
 mod log_replay;
 mod open;
+mod open_follower;
 mod parallel_insert;

@@ -41,7 +41,7 @@ use crate::options::Options;
 use crate::shared_budget::SharedBudget;
 use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::table::FinishedTable;
-use crate::version::{CommitError, LogWriteMethod, Manifest, ManifestRecovery, ManifestTail};
+use crate::version::{CommitError, LogWriteMethod, Manifest, ManifestRecovery};
 
 /// Log file that the WAL writer continues, with the state of its record writer.
 type ReusedLog = (WalFile, RecordWriter);
@@ -120,29 +120,6 @@ impl DbInner {
         opener.into_read_only(lock)
     }
 
-    /// Opens for reads beside a writer, without a lock. The state is empty before the first
-    /// catch-up.
-    pub(in crate::db) fn open_follower(
-        directory: &Path,
-        options: &Options,
-        every: Duration,
-    ) -> Result<Arc<DbInner>> {
-        let options = options.sanitized();
-        let env = &options.env;
-        if !env.fs.exists(&directory.join(FileName::Current.to_string()))? {
-            return Err(missing_database_error(directory));
-        }
-        let comparator = InternalComparator::new(Arc::clone(&options.comparator));
-        let tail = FollowerTail::new(env, directory, ManifestTail::open(env, directory, &comparator)?);
-        let logger = options.logger.clone().unwrap_or_else(|| Arc::new(NoLogger));
-        let empty = ManifestRecovery::for_new_database(&comparator);
-        let mut opener = DbOpener::new(directory, &options, comparator, logger, empty);
-        opener.follower = Some((every, Box::new(tail)));
-        let memtable = opener.new_memtable();
-        let manifest = Manifest::new(env, directory, 0);
-        Ok(opener.into_inner(memtable, Vec::new(), AtomicU64::new(0), manifest, None, None))
-    }
-
     /// Copies logs with skipped records to `lost/`, durably, and adds the paths of the copies to
     /// `copies`.
     fn archive_skipped_logs(&self, logs: &[u64], copies: &mut Vec<String>) -> Result<()> {
@@ -177,7 +154,7 @@ impl DbInner {
     }
 }
 
-fn missing_database_error(directory: &Path) -> Error {
+pub(super) fn missing_database_error(directory: &Path) -> Error {
     Error::InvalidArgument(format!("{}: does not exist (create_if_missing is false)", directory.display()))
 }
 
@@ -265,7 +242,7 @@ pub(super) struct DbOpener<'a> {
 }
 
 impl<'a> DbOpener<'a> {
-    fn new(
+    pub(super) fn new(
         directory: &'a Path,
         options: &'a Options,
         comparator: InternalComparator,
@@ -290,7 +267,7 @@ impl<'a> DbOpener<'a> {
     }
 
     /// Returns an empty memtable without a filter.
-    fn new_memtable(&self) -> Arc<Memtable> {
+    pub(super) fn new_memtable(&self) -> Arc<Memtable> {
         Memtable::with_pool(self.comparator.clone(), &self.chunk_pool, 0, false)
     }
 

@@ -22,7 +22,7 @@ use crate::db::components::sorted_chunk::{
 };
 use crate::db::components::task_group::TaskGroup;
 use crate::error::Result;
-use crate::memtable::Memtable;
+use crate::memtable::{InsertMode, Memtable};
 use crate::sync::Arc;
 
 /// Maximum size of a chunk in bytes. A chunk fits into the cache of a core, and still has several
@@ -91,14 +91,14 @@ impl ParallelInserter {
         let free_chunks = Arc::clone(&self.free_chunks);
         let should_sort = self.should_sort;
         self.task_group.spawn(Box::new(move || {
-            chunk.insert_into(&memtable, should_sort);
+            chunk.insert_into(&memtable, should_sort, InsertMode::Concurrent);
             free_chunks.recycle(chunk);
         }));
     }
 
     /// Waits until all records are in `memtable` and no other thread uses it.
     pub(super) fn finish_memtable(&mut self, memtable: &Memtable) -> Result<()> {
-        self.chunk.insert_into(memtable, self.should_sort);
+        self.chunk.insert_into(memtable, self.should_sort, InsertMode::Concurrent);
         self.task_group.finish()
     }
 }
