@@ -22,7 +22,9 @@ func openBadger(dir string, settings Settings) (Store, error) {
 func badgerOptions(dir string, settings Settings) badger.Options {
 	opts := badger.DefaultOptions(dir).WithLogger(nil)
 	if settings.WriteBufferBytes != nil {
-		opts = opts.WithMemTableSize(int64(*settings.WriteBufferBytes))
+		size := int64(*settings.WriteBufferBytes)
+		// A value above the threshold must fit into 15 % of a memtable.
+		opts = opts.WithMemTableSize(size).WithValueThreshold(min(opts.ValueThreshold, size/10))
 	}
 	if settings.CacheBytes != nil {
 		opts = opts.WithBlockCacheSize(int64(*settings.CacheBytes))

@@ -65,6 +65,49 @@ fn transactions() {
     );
 }
 
+const TRANSACTIONS_GUIDE: &str = include_str!("../../../docs/guide/transactions.md");
+
+/// The guide has the table that the program prints.
+#[test]
+fn anomalies() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(table) = output("anomalies", &directory.path().join("db")) else { return };
+    assert_eq!(table.matches("possible").count(), 6, "{table}");
+    assert!(TRANSACTIONS_GUIDE.contains(&table), "the guide lacks this table:\n{table}");
+}
+
+/// Every Rust block of the guide is a part of an example program, which a test above runs.
+#[test]
+fn blocks_of_the_guide_are_parts_of_examples() {
+    let programs = [
+        include_str!("../examples/transactions.rs"),
+        include_str!("../examples/anomalies.rs"),
+        include_str!("../examples/conditional_write.rs"),
+    ];
+    let lines = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let programs = programs.map(lines);
+    let blocks: Vec<&str> = TRANSACTIONS_GUIDE.split("```").skip(1).step_by(2).collect();
+    let blocks = blocks.iter().filter_map(|block| block.strip_prefix("rust\n"));
+    let mut checked = 0;
+    for block in blocks.map(lines) {
+        assert!(programs.iter().any(|program| program.contains(block.trim_end())), "{block}");
+        checked += 1;
+    }
+    assert!(checked >= 3, "{checked} blocks");
+}
+
+#[test]
+fn conditional_write() {
+    check(
+        "conditional_write",
+        &[
+            "lock taken: true",
+            "taken again: false",
+            "changed meanwhile: conflict: another writer changed 'stock'",
+        ],
+    );
+}
+
 #[test]
 fn loading() {
     check("loading", &["100000 keys", "100002 entries"]);
