@@ -1,7 +1,7 @@
 //! Lock of a repair, also of a database whose LOCK cannot be locked.
 //!
 //! ```text
-//!   LOCK is a link, a directory, a FIFO or a device
+//!   LOCK is a link, a directory, a FIFO or another special file
 //!     ──> lock the target of a link ──> LOCK to lost/ ──> new LOCK, locked
 //! ```
 

@@ -60,8 +60,9 @@ use table_output::TableOutput;
 ///
 /// A file or a sector that the disk cannot read does not end the repair: the report lists it, and
 /// everything else is saved. The same holds for a directory, a FIFO or another special file in the
-/// place of a file. Its data stays in `lost`. Copy the files of a failing disk first. A `LOCK` that is
-/// not a regular file is moved to `lost` before all other changes, and a new one takes its place.
+/// place of a file. Its data stays in `lost`. Copy the files of a failing disk first. A `LOCK` that
+/// is not a regular file is moved to `lost` before all other changes, and a new one takes its
+/// place.
 ///
 /// Reads every table and every log. Holds the lock of the database: the call fails while the
 /// database is open, and nobody can open it until the call returns. Needs disk space for the new
