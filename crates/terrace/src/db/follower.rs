@@ -11,8 +11,8 @@
 //! A follower takes no lock and writes nothing, and it has no thread: a read whose state is too
 //! old catches up first. Each installed state is one that the writer had:
 //!
-//! - No version edit is missing that precedes a record of step 3. If there were one, the second read
-//!   of the edits would find it.
+//! - No version edit is missing that precedes a record of step 3. If there were one, the second
+//!   read of the edits would find it.
 //! - A new version is installed only with all records that existed when its edits were read. A
 //!   compaction or a deletion of a range may have dropped entries that an older state needs.
 //!

@@ -382,8 +382,8 @@ fn database_that_was_created_again() {
     check_replaced(&follower, "MANIFEST-");
 }
 
-/// A repair may lose entries and keep the last sequence number. So a follower from before the repair
-/// ends, also if the database was opened and closed since.
+/// A repair may lose entries and keep the last sequence number. So a follower from before the
+/// repair ends, also if the database was opened and closed since.
 #[test]
 fn database_that_was_repaired() {
     for opens in 0..3 {
