@@ -10,7 +10,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 use terrace_env::{Env, FileLock, LockMode};
 use terrace_format::compress::SNAPPY;
@@ -238,7 +237,7 @@ pub(super) struct DbOpener<'a> {
     allows_damage: bool,
     pub(super) report: RecoveryReport,
     /// Files of a follower, and the maximum age of the states that its reads show.
-    pub(super) follower: Option<(Duration, Box<FollowerTail>)>,
+    pub(super) follower: Option<(std::time::Duration, Box<FollowerTail>)>,
 }
 
 impl<'a> DbOpener<'a> {
