@@ -19,8 +19,13 @@ use crate::ffi::{
 pub(super) struct UnchangedHandle {
     since: Snapshot,
     keys: Vec<(Vec<u8>, u64)>,
-    /// First key, included, and last key, excluded.
-    ranges: Vec<(Bound<Vec<u8>>, Bound<Vec<u8>>)>,
+    ranges: Vec<UnchangedKeyRange>,
+}
+
+/// Bounds of a range: its first key, and the key at which it ends.
+struct UnchangedKeyRange {
+    begin: Bound<Vec<u8>>,
+    end: Bound<Vec<u8>>,
 }
 
 /// Returns null for a null snapshot.
@@ -73,7 +78,7 @@ extern "C" fn terrace_unchanged_add_range(
         let begin = if start.is_null() { Bound::Unbounded } else { Bound::Included(begin.to_vec()) };
         let end = if limit.is_null() { Bound::Unbounded } else { Bound::Excluded(end.to_vec()) };
         if let Some(unchanged) = unchanged {
-            unchanged.ranges.push((begin, end));
+            unchanged.ranges.push(UnchangedKeyRange { begin, end });
         }
     });
 }
@@ -94,7 +99,7 @@ extern "C" fn terrace_write_if(
         let keys: Vec<_> = keys.iter().map(|(key, since)| UnchangedKey { key, since: *since }).collect();
         let ranges: Vec<_> = ranges
             .iter()
-            .map(|(begin, end)| UnchangedRange {
+            .map(|UnchangedKeyRange { begin, end }| UnchangedRange {
                 begin: begin.as_ref().map(Vec::as_slice),
                 end: end.as_ref().map(Vec::as_slice),
             })
