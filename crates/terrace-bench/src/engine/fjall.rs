@@ -65,10 +65,11 @@ fn bloom_policy(bits: u32) -> FilterPolicy {
     FilterPolicy::all(FilterPolicyEntry::Bloom(bloom))
 }
 
-/// The database with transactions of a single writer. Other operations use the plain database in it.
+/// The database with transactions of a single writer. Other operations use the plain database in
+/// it.
 ///
-/// A commit of an optimistic transaction takes time in proportion to the transactions since the last
-/// garbage collection, about 0.1 ms, so their rows would be slower.
+/// A commit of an optimistic transaction takes time in proportion to the transactions since the
+/// last garbage collection, about 0.1 ms, so their rows would be slower.
 struct FjallStore {
     database: SingleWriterTxDatabase,
     entries: SingleWriterTxKeyspace,

@@ -129,18 +129,20 @@ impl Session {
     fn put(&mut self, words: &[Vec<u8>], _: Output<'_>) -> CommandResult {
         let key = self.decode(&words[0])?;
         let value = self.decode(&words[1])?;
-        Ok(match &mut self.transaction {
+        match &mut self.transaction {
             Some(transaction) => transaction.put(key, value)?,
             None => self.db.put_with(key, value, &self.write_options)?,
-        })
+        }
+        Ok(())
     }
 
     fn delete(&mut self, words: &[Vec<u8>], _: Output<'_>) -> CommandResult {
         let key = self.decode(&words[0])?;
-        Ok(match &mut self.transaction {
+        match &mut self.transaction {
             Some(transaction) => transaction.delete(key)?,
             None => self.db.delete_with(key, &self.write_options)?,
-        })
+        }
+        Ok(())
     }
 
     fn scan(&mut self, words: &[Vec<u8>], mut out: Output<'_>) -> CommandResult {
