@@ -12,7 +12,7 @@ use terrace::{Db, Isolation, Options, ReadOptions, Result, Transaction, Transact
 /// Access to the database without a transaction, or in one.
 enum Access {
     Plain(Db, WriteBatch),
-    Transaction(Transaction),
+    Transaction(Box<Transaction>),
 }
 
 impl Access {
@@ -156,7 +156,10 @@ fn main() -> Result<()> {
     let db = Db::open(directory, &Options::default().create_if_missing(true))?;
     let begin = |isolation: Option<Isolation>| match isolation {
         None => Access::Plain(db.clone(), WriteBatch::new()),
-        Some(level) => Access::Transaction(db.begin(&TransactionOptions::default().isolation(level))),
+        Some(level) => {
+            let options = TransactionOptions::default().isolation(level);
+            Access::Transaction(Box::new(db.begin(&options)))
+        }
     };
     println!("| anomaly (Adya, 1999) | plain calls | `Isolation::Snapshot` | `Isolation::Serializable` |");
     println!("|---|---|---|---|");
