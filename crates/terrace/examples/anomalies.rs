@@ -157,7 +157,8 @@ fn main() -> Result<()> {
     let begin = |isolation: Option<Isolation>| match isolation {
         None => Access::Plain(db.clone(), WriteBatch::new()),
         Some(level) => {
-            Access::Transaction(Box::new(db.begin(&TransactionOptions::default().isolation(level))))
+            let options = TransactionOptions::default().isolation(level);
+            Access::Transaction(Box::new(db.begin(&options)))
         }
     };
     println!("| anomaly (Adya, 1999) | plain calls | `Isolation::Snapshot` | `Isolation::Serializable` |");
