@@ -60,8 +60,8 @@ use table_output::TableOutput;
 ///
 /// A file or a sector that the disk cannot read does not end the repair: the report lists it, and
 /// everything else is saved. The same holds for a directory, a FIFO or another special file in the
-/// place of a file. Its data stays in `lost`. Copy the files of a failing disk first. A `LOCK` that is
-/// not a regular file is moved to `lost` before all other changes, and a new one takes its place.
+/// place of a file. Its data stays in `lost`. Copy the files of a failing disk first. A `LOCK` that
+/// is no regular file is moved to `lost` before all other changes, and a new one takes its place.
 ///
 /// Reads every table and every log. Holds the lock of the database: the call fails while the
 /// database is open, and nobody can open it until the call returns. Needs disk space for the new
@@ -75,8 +75,8 @@ use table_output::TableOutput;
 /// [`ErrorKind::InvalidArgument`] if there is no database, or one with another comparator;
 /// [`ErrorKind::Io`] if it is open ([`Error::is_locked`](crate::Error::is_locked)), if the process
 /// lacks a permission, memory or file descriptors, or if a file can't be written. After an error
-/// the database is unchanged, except for new files that no manifest names and that the next open
-/// removes, and for a new `LOCK`. If only moving files to `lost` failed, the database is repaired.
+/// the database is unchanged, except for a new `LOCK` and for new files that no manifest names and
+/// that the next open removes. If only moving files to `lost` failed, the database is repaired.
 ///
 /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
 /// [`ErrorKind::Io`]: crate::ErrorKind::Io
