@@ -232,7 +232,20 @@ func (c *crew) join() (*tally, error) {
 	for _, worker := range c.workers {
 		sum.add(&worker.tally)
 	}
-	return sum, errors.Join(c.failures...)
+	return sum, errors.Join(distinct(c.failures)...)
+}
+
+// distinct returns the errors without those whose text another one before has.
+func distinct(failures []error) []error {
+	seen := map[string]bool{}
+	var rest []error
+	for _, failure := range failures {
+		if failure != nil && !seen[failure.Error()] {
+			seen[failure.Error()] = true
+			rest = append(rest, failure)
+		}
+	}
+	return rest
 }
 
 // opens closes and reopens the database repeatedly, in one thread.

@@ -495,11 +495,14 @@ pub(crate) struct KeyRangeArgs {
     /// Key at which the range ends; this key is excluded
     #[arg(long, value_name = "KEY")]
     to: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) encoding: KeyEncodingArgs,
 }
 
 impl KeyRangeArgs {
-    /// Options for an iterator over the range. Keys are written in `encoding`.
-    pub(crate) fn read_options(&self, encoding: &KeyEncodingArgs) -> Result<ReadOptions, Failure> {
+    /// Options for an iterator over the range.
+    pub(crate) fn read_options(&self) -> Result<ReadOptions, Failure> {
+        let encoding = &self.encoding;
         let mut options = ReadOptions::default().fill_cache(false);
         options.lower_bound = encoding.decode_optional(self.from.as_ref())?;
         options.upper_bound = encoding.decode_optional(self.to.as_ref())?;

@@ -16,7 +16,7 @@
 pub mod contents;
 pub mod file_usage_checker;
 pub mod image_checker;
-mod manifest;
+pub(crate) mod manifest;
 pub mod script;
 pub mod script_runner;
 pub mod store;

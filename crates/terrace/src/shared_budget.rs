@@ -17,6 +17,11 @@
 //!   them closes the least used ones.
 //!
 //! The budget does not change the sizes of a process with one database.
+//!
+//! A thread of one database uses another one through a [`UserGuard`], often under a lock of its
+//! own. A database therefore leaves the budget before its last handle is dropped: it waits until no
+//! guard is left. So no other thread drops its last reference, and with it the comparator and the
+//! logger of the caller.
 
 use std::collections::BTreeMap;
 // Atomics and a lock of the standard library instead of `sync`: a budget outlives every model, and
@@ -24,10 +29,12 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use terrace_sync::{get_or_init_for_fork, native_locks};
+use terrace_sync::{get_or_init_for_fork, mutant, native_locks};
 
 use crate::cache::BlockCache;
-use crate::sync::{Arc, ForkLocks, ForkParticipant, ForkRank, Mutex, Weak, register_fork_participant};
+use crate::sync::{
+    Arc, Condvar, ForkLocks, ForkParticipant, ForkRank, Mutex, Weak, register_fork_participant,
+};
 
 /// Database that shares a budget.
 pub(crate) trait BudgetUser: Send + Sync {
@@ -59,12 +66,20 @@ pub(crate) struct SharedBudget {
     /// Number of databases that use `block_cache`.
     cache_users: AtomicUsize,
     users: Mutex<SharedBudgetUsers>,
+    /// Notified when a guard of a leaving database is dropped.
+    guard_dropped: Condvar,
+}
+
+struct UserEntry {
+    /// None while the database waits for the guards that other threads hold.
+    user: Option<Weak<dyn BudgetUser>>,
+    guards: usize,
 }
 
 #[derive(Default)]
 struct SharedBudgetUsers {
     last_id: u64,
-    by_id: BTreeMap<u64, Weak<dyn BudgetUser>>,
+    by_id: BTreeMap<u64, UserEntry>,
 }
 
 /// Part of the capacity of the shared block cache that each database adds, in bytes.
@@ -108,7 +123,8 @@ impl SharedBudget {
         budget
     }
 
-    fn new(total: usize) -> Arc<SharedBudget> {
+    /// Creates a budget of `total` bytes.
+    pub(crate) fn new(total: usize) -> Arc<SharedBudget> {
         let budget = Arc::new(SharedBudget {
             total,
             block_cache: BlockCache::new(total / 2),
@@ -118,6 +134,7 @@ impl SharedBudget {
             user_count: AtomicUsize::new(0),
             cache_users: AtomicUsize::new(0),
             users: Mutex::default(),
+            guard_dropped: Condvar::new(),
         });
         budget.next_check.store(budget.early_flush_threshold(), Ordering::Relaxed);
         let weak: Weak<SharedBudget> = Arc::downgrade(&budget);
@@ -228,18 +245,49 @@ impl SharedBudget {
 
     #[cold]
     fn close_tables_of_largest_user(&self) {
-        let users = self.users();
-        let by_size = users.iter().map(|(_, user)| (user.table_bytes(), user));
+        let guards = self.guards_except(None);
+        let by_size = guards.iter().map(|guard| (guard.user.table_bytes(), &guard.user));
         if let Some((bytes, user)) = by_size.max_by_key(|(bytes, _)| *bytes) {
             let excess = self.table_bytes().saturating_sub(self.table_limit());
             user.close_tables(bytes.saturating_sub(excess));
         }
     }
 
-    /// Returns all users. The caller holds no lock of the budget while it calls them or drops them.
-    fn users(&self) -> Vec<(u64, Arc<dyn BudgetUser>)> {
-        let users = self.users.lock();
-        users.by_id.iter().filter_map(|(id, user)| Some((*id, user.upgrade()?))).collect()
+    /// Returns guards of all users but the caller. The caller holds no lock of the budget while it
+    /// calls them or drops them.
+    fn guards_except(&self, caller: Option<u64>) -> Vec<UserGuard<'_>> {
+        let mut users = self.users.lock();
+        let others = users.by_id.iter_mut().filter(|(id, _)| Some(**id) != caller);
+        let guards = others.filter_map(|(&id, entry)| {
+            let user = entry.user.as_ref()?.upgrade()?;
+            entry.guards += 1;
+            Some(UserGuard { user, _count: GuardCount { budget: self, id } })
+        });
+        guards.collect()
+    }
+}
+
+/// Database that this thread uses for another one. It does not leave the budget before the drop.
+struct UserGuard<'a> {
+    user: Arc<dyn BudgetUser>,
+    _count: GuardCount<'a>, // dropped after `user`
+}
+
+/// Part of [`UserGuard`] that counts it.
+struct GuardCount<'a> {
+    budget: &'a SharedBudget,
+    id: u64,
+}
+
+impl Drop for GuardCount<'_> {
+    fn drop(&mut self) {
+        let mut users = self.budget.users.lock();
+        if let Some(entry) = users.by_id.get_mut(&self.id) {
+            entry.guards -= 1;
+            if entry.guards == 0 && entry.user.is_none() {
+                self.budget.guard_dropped.notify_all();
+            }
+        }
     }
 }
 
@@ -260,7 +308,7 @@ impl BudgetShare {
         let mut users = budget.users.lock();
         users.last_id += 1;
         let id = users.last_id;
-        users.by_id.insert(id, user);
+        users.by_id.insert(id, UserEntry { user: Some(user), guards: 0 });
         drop(users);
         budget.user_count.fetch_add(1, Ordering::Relaxed);
         budget.cache_users.fetch_add(usize::from(uses_block_cache), Ordering::Relaxed);
@@ -270,6 +318,21 @@ impl BudgetShare {
 
     pub(crate) fn budget(&self) -> &SharedBudget {
         &self.budget
+    }
+
+    /// Ends the use of this database by others: waits until no guard of it is left. The caller
+    /// holds no lock, and owns the database.
+    pub(crate) fn leave(&self) {
+        let mut users = self.budget.users.lock();
+        let Some(entry) = users.by_id.get_mut(&self.id) else { return };
+        // A drop of the weak reference frees memory at most.
+        entry.user = None;
+        while users.by_id.get(&self.id).is_some_and(|entry| entry.guards > 0)
+            && !mutant!(BudgetUserLeavesInUse)
+        {
+            self.budget.guard_dropped.wait(&mut users);
+        }
+        users.by_id.remove(&self.id);
     }
 
     /// Requests flushes of the largest memtables until the others fit their part of the budget.
@@ -289,22 +352,22 @@ impl BudgetShare {
         }
         budget.next_check.store(budget.check_after(total), Ordering::Relaxed);
         let mut memtables = vec![(own_bytes, None)];
-        for (id, user) in budget.users() {
-            if id != self.id {
-                memtables.push((user.memtable_bytes(), Some(user)));
-            }
-        }
+        let guards = budget.guards_except(Some(self.id));
+        memtables.extend(guards.into_iter().map(|guard| (guard.user.memtable_bytes(), Some(guard))));
         memtables.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        if mutant!(SmallestMemtableFlushedEarly) {
+            memtables.reverse();
+        }
         let mut excess: usize = memtables.iter().map(|(bytes, _)| bytes).sum();
         let kept = budget.early_flush_threshold().max(full_at);
         let mut is_own_chosen = false;
-        for (bytes, user) in memtables {
-            if excess <= kept || bytes < MIN_EARLY_FLUSH_BYTES {
+        for (bytes, guard) in &memtables {
+            if excess <= kept || *bytes < MIN_EARLY_FLUSH_BYTES {
                 break;
             }
             excess -= bytes;
-            match user {
-                Some(user) => user.request_early_flush(),
+            match guard {
+                Some(guard) => Arc::clone(&guard.user).request_early_flush(),
                 None => is_own_chosen = true,
             }
         }
@@ -314,8 +377,8 @@ impl BudgetShare {
 
 impl Drop for BudgetShare {
     fn drop(&mut self) {
-        let user = self.budget.users.lock().by_id.remove(&self.id);
-        drop(user); // without the lock
+        let entry = self.budget.users.lock().by_id.remove(&self.id);
+        drop(entry); // without the lock
         self.budget.user_count.fetch_sub(1, Ordering::Relaxed);
         self.budget.cache_users.fetch_sub(usize::from(self.uses_block_cache), Ordering::Relaxed);
         self.budget.resize_block_cache();
@@ -323,121 +386,4 @@ impl Drop for BudgetShare {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicBool;
-
-    use super::*;
-
-    const MB: usize = 1 << 20;
-
-    #[derive(Default)]
-    struct FakeUser {
-        memtable: usize,
-        is_flushed: AtomicBool,
-        tables: AtomicUsize,
-    }
-
-    impl BudgetUser for FakeUser {
-        fn memtable_bytes(&self) -> usize {
-            if self.is_flushed.load(Ordering::Relaxed) { 0 } else { self.memtable }
-        }
-
-        fn request_early_flush(self: Arc<Self>) {
-            self.is_flushed.store(true, Ordering::Relaxed);
-        }
-
-        fn table_bytes(&self) -> usize {
-            self.tables.load(Ordering::Relaxed)
-        }
-
-        fn close_tables(&self, bytes: usize) {
-            self.tables.store(bytes, Ordering::Relaxed);
-        }
-    }
-
-    fn user(budget: &Arc<SharedBudget>, memtable: usize, tables: usize) -> (Arc<FakeUser>, BudgetShare) {
-        let user = Arc::new(FakeUser { memtable, tables: AtomicUsize::new(tables), ..FakeUser::default() });
-        let weak: Weak<FakeUser> = Arc::downgrade(&user);
-        budget.reserve_memtable(memtable);
-        budget.reserve_table(tables);
-        (user, BudgetShare::new(budget, weak, true))
-    }
-
-    #[test]
-    fn largest_memtables_are_flushed_first() {
-        let budget = SharedBudget::new(128 * MB);
-        let [(small, own), (large, _large), (middle, _middle)] =
-            [4, 14, 10].map(|size| user(&budget, size * MB, 0));
-        // 28 MiB exceed 24 MiB by less than the largest memtable.
-        assert!(budget.needs_check());
-        assert!(!own.should_flush_early(4 * MB, 5 * MB));
-        let flushed = [small, large, middle].map(|user| user.is_flushed.load(Ordering::Relaxed));
-        assert_eq!(flushed, [false, true, false]);
-        assert!(!budget.needs_check(), "the next check is due after more growth");
-    }
-
-    #[test]
-    fn writer_flushes_its_own_memtable_over_the_limit() {
-        let budget = SharedBudget::new(128 * MB);
-        let (_user, own) = user(&budget, 65 * MB, 0);
-        assert!(budget.needs_check() && budget.is_over_memtable_limit());
-        assert!(own.should_flush_early(MIN_EARLY_FLUSH_BYTES, MB));
-        assert!(!own.should_flush_early(MIN_EARLY_FLUSH_BYTES - 1, 100 * MB));
-    }
-
-    #[test]
-    fn single_database_is_not_flushed_early() {
-        let budget = SharedBudget::new(128 * MB);
-        let (_user, own) = user(&budget, 40 * MB, 0);
-        assert!(!own.should_flush_early(40 * MB, 41 * MB));
-        assert!(!budget.is_tight());
-        let _other = user(&budget, 0, 0);
-        assert!(budget.is_tight());
-    }
-
-    #[test]
-    fn released_memory_lowers_the_next_check() {
-        let budget = SharedBudget::new(128 * MB);
-        let (_user, own) = user(&budget, 60 * MB, 0);
-        assert!(!own.should_flush_early(0, 0) && !budget.needs_check());
-        budget.release_memtable(50 * MB);
-        budget.reserve_memtable(15 * MB);
-        assert!(budget.needs_check());
-    }
-
-    #[test]
-    fn database_with_most_open_tables_closes_some() {
-        let budget = SharedBudget::new(128 * MB);
-        let [(small, _small), (large, _large)] = [10, 40].map(|size| user(&budget, 0, size * MB));
-        assert_eq!(budget.table_limit(), 48 * MB);
-        budget.close_excess_tables();
-        assert_eq!([small, large].map(|user| user.table_bytes() / MB), [10, 38]);
-    }
-
-    #[test]
-    fn block_cache_grows_with_the_databases_and_shrinks_with_their_tables() {
-        let available = |budget: &SharedBudget| budget.block_cache().available_capacity() / MB;
-        let large = SharedBudget::new(8192 * MB);
-        let shares: Vec<_> = (0..40).map(|_| user(&large, 0, 0)).collect();
-        assert_eq!(available(&large), 4096);
-        drop(shares);
-        let one = user(&large, 0, 0);
-        assert_eq!(available(&large), 128);
-        large.reserve_table(1000 * MB);
-        assert_eq!(available(&large), 128);
-        drop(one);
-        let small = SharedBudget::new(128 * MB);
-        let _one = user(&small, 0, 10 * MB);
-        assert_eq!(available(&small), 54);
-        small.release_table(10 * MB);
-        assert_eq!(available(&small), 64);
-    }
-
-    #[test]
-    fn same_memory_limit_means_same_budget() {
-        let budget = SharedBudget::for_memory_limit(12_345_678);
-        assert!(Arc::ptr_eq(&budget, &SharedBudget::for_memory_limit(12_345_678)));
-        assert!(!Arc::ptr_eq(&budget, &SharedBudget::for_memory_limit(12_345_679)));
-        assert_eq!(budget.total(), 6_172_839);
-    }
-}
+mod tests;

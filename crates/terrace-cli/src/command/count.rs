@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{DamageArgs, DatabaseArgs, KeyEncodingArgs, KeyRangeArgs};
+use crate::database::{DamageArgs, DatabaseArgs, KeyRangeArgs};
 use crate::failure::CommandResult;
 use crate::terminal;
 
@@ -17,14 +17,12 @@ pub(crate) struct Count {
     #[command(flatten)]
     range: KeyRangeArgs,
     #[command(flatten)]
-    encoding: KeyEncodingArgs,
-    #[command(flatten)]
     damage: DamageArgs,
 }
 
 impl Run for Count {
     fn run(self) -> CommandResult {
-        let options = self.range.read_options(&self.encoding)?;
+        let options = self.range.read_options()?;
         let db = self.database.open_read_only(&self.damage)?;
         let mut entries = db.raw_iter_with(&options);
         entries.seek_to_first();

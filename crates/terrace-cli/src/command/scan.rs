@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{DamageArgs, DatabaseArgs, KeyEncodingArgs, KeyRangeArgs, LiveArg};
+use crate::database::{DamageArgs, DatabaseArgs, KeyRangeArgs, LiveArg};
 use crate::entry_format::Format;
 use crate::failure::CommandResult;
 use crate::terminal;
@@ -17,8 +17,6 @@ pub(crate) struct Scan {
     database: DatabaseArgs,
     #[command(flatten)]
     range: KeyRangeArgs,
-    #[command(flatten)]
-    encoding: KeyEncodingArgs,
     /// Print the last key first
     #[arg(long)]
     reverse: bool,
@@ -39,8 +37,8 @@ pub(crate) struct Scan {
 
 impl Run for Scan {
     fn run(self) -> CommandResult {
-        let options = self.range.read_options(&self.encoding)?;
-        let format = Format::for_output(self.format, self.encoding.hex);
+        let options = self.range.read_options()?;
+        let format = Format::for_output(self.format, self.range.encoding.hex);
         let db = self.database.open_for_reading(&self.live, &self.damage)?;
         let mut entries = db.raw_iter_with(&options);
         if self.reverse {

@@ -329,35 +329,34 @@ impl PosixLogFile {
     }
 
     /// Writes all bytes of `bytes` at `offset`, without the cancellation point of the C library.
-    fn pwrite_one(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let written = self
-                .file
-                .with(|file| Ok(rustix::io::retry_on_intr(|| rustix::io::pwrite(file, bytes, offset))?))?;
-            match written {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                written => {
-                    offset += written as u64;
-                    bytes = bytes.get(written..).unwrap_or_default();
-                }
-            }
-        }
-        Ok(())
+    fn pwrite_one(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.pwrite_until_done(bytes.len(), |file, done| {
+            rustix::io::pwrite(file, bytes.get(done..).unwrap_or_default(), offset + done as u64)
+        })
     }
 
     /// Writes all bytes of `parts` at `offset`.
-    fn pwrite_all(&self, mut offset: u64, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-        IoSlice::advance_slices(&mut parts, 0); // skips empty parts
-        while !parts.is_empty() {
-            let written = self
-                .file
-                .with(|file| Ok(rustix::io::retry_on_intr(|| rustix::io::pwritev(file, parts, offset))?))?;
-            match written {
+    fn pwrite_all(&self, offset: u64, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        let len = parts.iter().map(|part| part.len()).sum();
+        let mut skipped = 0;
+        self.pwrite_until_done(len, |file, done| {
+            IoSlice::advance_slices(&mut parts, done - skipped);
+            skipped = done;
+            rustix::io::pwritev(file, parts, offset + done as u64)
+        })
+    }
+
+    /// Calls `pwrite` with the number of written bytes until `len` bytes are written.
+    fn pwrite_until_done(
+        &self,
+        len: usize,
+        mut pwrite: impl FnMut(&File, usize) -> rustix::io::Result<usize>,
+    ) -> io::Result<()> {
+        let mut done = 0;
+        while done < len {
+            match self.file.with(|file| Ok(rustix::io::retry_on_intr(|| pwrite(file, done))?))? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
-                written => {
-                    offset += written as u64;
-                    IoSlice::advance_slices(&mut parts, written);
-                }
+                written => done += written,
             }
         }
         Ok(())

@@ -32,7 +32,8 @@ use super::terrace::DB_DIR;
 pub enum LogKind {
     /// Preallocated and mapped logs.
     Mapped,
-    /// Logs that grow by appends, and that a later open can continue.
+    /// Logs that grow by appends, and that a later open can continue. After a power cut, later
+    /// writes may be there without earlier ones, as in LevelDB.
     Appended,
     /// Logs of a custom file system. They grow by appends, and no later open continues them.
     Custom,
@@ -41,8 +42,16 @@ pub enum LogKind {
 impl LogKind {
     /// Draws a kind, mostly `Mapped`.
     pub fn draw(rng: &mut Rng) -> LogKind {
-        let (mapped, appended) = (LogKind::Mapped, LogKind::Appended);
-        rng.pick(&[mapped, mapped, mapped, mapped, appended, appended, LogKind::Custom])
+        match rng.below(7) {
+            0..4 => LogKind::Mapped,
+            4 | 5 => LogKind::Appended,
+            _ => LogKind::Custom,
+        }
+    }
+
+    /// Draws a kind of which a power cut leaves a prefix of the writes.
+    pub fn draw_without_gaps(rng: &mut Rng) -> LogKind {
+        if rng.one_in(4) { LogKind::Custom } else { LogKind::Mapped }
     }
 }
 

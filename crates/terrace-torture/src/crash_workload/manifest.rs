@@ -11,15 +11,15 @@ use terrace_format::version_edit::VersionEdit;
 
 /// Files of the current version.
 #[derive(Debug, Default)]
-pub(super) struct LiveFiles {
-    pub(super) manifest: u64,
-    pub(super) tables: BTreeSet<u64>,
+pub(crate) struct LiveFiles {
+    pub(crate) manifest: u64,
+    pub(crate) tables: BTreeSet<u64>,
     /// Minimum number of a needed log.
-    pub(super) log_number: u64,
+    pub(crate) log_number: u64,
     /// Minimum number that no existing file can have.
-    pub(super) next_file: u64,
+    pub(crate) next_file: u64,
     /// All tables that the MANIFEST has ever added.
-    pub(super) ever_added: BTreeSet<u64>,
+    pub(crate) ever_added: BTreeSet<u64>,
 }
 
 struct SequentialReader(Box<dyn SequentialFile>);
@@ -34,7 +34,7 @@ impl LogSource for SequentialReader {}
 
 /// Reads the live files of `directory`. Returns None if there is no valid database. An incomplete
 /// edit at the end is ignored.
-pub(super) fn read_live_files(fs: &dyn FileSystem, directory: &Path) -> Option<LiveFiles> {
+pub(crate) fn read_live_files(fs: &dyn FileSystem, directory: &Path) -> Option<LiveFiles> {
     let mut name = Vec::new();
     let open =
         |name: FileName| fs.open_sequential(&directory.join(name.to_string())).ok().map(SequentialReader);
@@ -58,7 +58,7 @@ pub(super) fn read_live_files(fs: &dyn FileSystem, directory: &Path) -> Option<L
 
 impl LiveFiles {
     /// Returns true if the database needs the file.
-    pub(super) fn is_needed(&self, file: FileName) -> bool {
+    pub(crate) fn is_needed(&self, file: FileName) -> bool {
         match file {
             FileName::Table(number) | FileName::OldTable(number) => self.tables.contains(&number),
             FileName::Log(number) => number >= self.log_number,

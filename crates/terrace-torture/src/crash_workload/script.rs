@@ -45,7 +45,7 @@ pub struct ScriptParams {
     /// One step of this many is not a write.
     pub non_write_one_in: u64,
     /// True if half of these steps are opens without writes, which compact the tables of the open
-    /// before.
+    /// before, and repairs after a flush.
     pub reopens_often: bool,
 }
 
@@ -104,8 +104,11 @@ impl Script {
         while writes < params.writes {
             if rng.one_in(params.non_write_one_in) {
                 if params.reopens_often && rng.one_in(2) {
-                    use ScriptStep::{Compact, Flush, Reopen};
-                    steps.extend([Flush, Reopen, Compact, Reopen]);
+                    use ScriptStep::{Compact, Flush, Reopen, Repair};
+                    match rng.one_in(4) {
+                        true => steps.extend([Flush, Repair]),
+                        false => steps.extend([Flush, Reopen, Compact, Reopen]),
+                    }
                     continue;
                 }
                 let non_writes = [

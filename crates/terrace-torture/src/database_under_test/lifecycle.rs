@@ -5,14 +5,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace::{Db, RepairOptions, repair, verify};
+use terrace::{Db, Env, Options, RepairOptions, repair, verify};
 use terrace_env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
 use terrace_env::{FileSystem, Result};
+use terrace_format::compress::{Codec, DEFLATE, SNAPPY, ZLIB};
 use terrace_testkit::differential::{DatabaseUnderTest, OpResult};
 use terrace_testkit::op::{LifecycleOp, MissingFile};
 use terrace_testkit::settings::Settings;
 
 use super::{TerraceUnderTest, error_text};
+
+/// The codec is checked after one `verify` of this many.
+const CODEC_CHECK_ONE_IN: u64 = 4;
 
 /// Number of entries of the old database that are changed after a copy.
 const OVERWRITTEN_ENTRIES: usize = 100;
@@ -91,6 +95,10 @@ impl TerraceUnderTest {
             return Err(format!("verify reported\n{report}"));
         }
         check_no_mutations(&files, before)?;
+        if before.is_multiple_of(CODEC_CHECK_ONE_IN) {
+            let codecs = [&ZLIB, &DEFLATE, &SNAPPY];
+            check_codec_is_kept(files.fork(), codecs[before as usize / 4 % codecs.len()], &options)?;
+        }
         self.reopen(settings)
     }
 
@@ -157,6 +165,24 @@ impl TerraceUnderTest {
         terrace::destroy(old, &options).map_err(error_text)?;
         remove_all(&*self.files()?, old).map_err(|error| error.to_string())
     }
+}
+
+/// Converts a copy of a database to `codec` and opens it without a codec. Its new tables must have
+/// `codec`, too.
+fn check_codec_is_kept(files: MemFs, codec: &'static Codec, options: &Options) -> OpResult<()> {
+    let path = Path::new("/codec");
+    let env = Env::with_file_system(Arc::new(files));
+    let converted = options.clone().env(env).error_if_exists(false).compression(codec);
+    let kept = converted.clone().compression(None);
+    for (options, key) in [(&converted, b"converted"), (&kept, b"kept once"), (&kept, b"kept more")] {
+        let db = Db::open(path, options).map_err(error_text)?;
+        if db.codec().name != codec.name {
+            return Err(format!("a database with {} gets blocks with {}", codec.name, db.codec().name));
+        }
+        db.put(key, [b'a'; 10_000]).and_then(|()| db.compact_range(None, None)).map_err(error_text)?;
+        db.close().map_err(error_text)?;
+    }
+    Ok(())
 }
 
 fn check_equal(one: &Db, other: &Db) -> OpResult<()> {

@@ -12,6 +12,11 @@
 //!
 //! Without `paranoid_checks`, a log record may be missing, as in LevelDB, if the info log reports
 //! it. A table that is longer than the MANIFEST says gives no error, as in LevelDB.
+//!
+//! Some databases with a damaged sector are repaired: `verify` must have reported what the repair
+//! drops, and the repaired database must be intact.
+
+mod repair_check;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -65,7 +70,8 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let script = Script::draw(rng.next_u64(), params);
     let files = Arc::new(MemFs::new());
     files.set_max_mappings(max_mappings(config.seed));
-    let fs = FileUsageChecker::new(Arc::clone(&files), LogKind::draw(&mut rng)) as Arc<dyn FileSystem>;
+    let fs = FileUsageChecker::new(Arc::clone(&files), LogKind::draw_without_gaps(&mut rng))
+        as Arc<dyn FileSystem>;
     run_script::<TerraceStore>(&script, &config, &files, &fs, &mut |_| Ok(()))?;
     let closed = ClosedDatabase { files: &files, config: &config, script: &script };
     closed
@@ -190,6 +196,7 @@ impl ClosedDatabase<'_> {
                 ),
             };
             self.check_damaged(path, start..end, |bytes| change(bytes), true, Permitted::Corruption)
+                .and_then(|()| if rng.one_in(4) { self.check_repair(path, &change) } else { Ok(()) })
                 .map_err(|message| {
                     format!("{} of {len} bytes, sector {sector}: {name}: {message}", path.display())
                 })?;

@@ -64,7 +64,7 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
         );
         for (name, crash, min_writes) in crashes {
             let recovered = image_checker
-                .check(point.fs.crash_clone(&crash), min_writes, progress.started)
+                .check(point.fs.crash_clone(&crash), min_writes..=progress.started, crash == Crash::Kill)
                 .map_err(|message| format!("call {call}, {name}, {progress:?}: {message}"))?;
             counters.add(Counter::CrashImages, u64::from(recovered.is_some()));
         }

@@ -119,7 +119,8 @@ fn crash_at_point<S: CrashableStore>(
         let image = point.fs.crash_clone(&crash);
         let raw = (crash == Crash::Kill).then(|| image.fork());
         let context = |message| format!("call {call}, {name}, {:?}\n{crash:?}\n{message}", point.progress);
-        let recovered = image_checker.check(image, min_writes, point.progress.started).map_err(context)?;
+        let writes = min_writes..=point.progress.started;
+        let recovered = image_checker.check(image, writes, crash == Crash::Kill).map_err(context)?;
         if let Some(recovered) = recovered {
             counters.add(Counter::CrashImages, 1);
             post_check(&recovered, raw.as_ref()).map_err(context)?;

@@ -11,23 +11,29 @@
 //!   write acknowledged     present from now on
 //!   write failed           present or absent, never in part
 //!   write rejected         absent
+//!   file not readable      a repair keeps it in lost/, reports it, and saves all other files
 //! ```
 
 mod allowed_states;
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use terrace::RepairOptions;
 use terrace_env::FileSystem;
 use terrace_env::fault::{FaultFs, FaultPlan, FileOp};
 use terrace_env::mem::{Crash, FailedSyncEffect, MemFs, POWER_LOSS_PROFILES};
+use terrace_format::filename::FileName;
 use terrace_testkit::rng::Rng;
 
 use super::Harness;
 use crate::counters::{Counter, Counters};
 use crate::crash_workload::contents::{State, describe_difference, parse_state};
 use crate::crash_workload::file_usage_checker::{FileUsageChecker, LogKind};
+use crate::crash_workload::manifest::read_live_files;
 use crate::crash_workload::script::{POST_CRASH_KEY, Script, ScriptParams, ScriptStep, apply_changes};
-use crate::crash_workload::terrace::{OpenConfig, TerraceStore};
+use crate::crash_workload::terrace::{DB_DIR, OpenConfig, TerraceStore};
 use crate::database_under_test::max_mappings;
 use allowed_states::AllowedStates;
 
@@ -47,6 +53,10 @@ const ERROR_KINDS: &[&str] =
 /// Maximum number of calls that fail in a case. A longer workload is sampled.
 const MAX_FAILED_CALLS: u64 = 250;
 
+/// Number of runs of a case with a repair in which files of one kind cannot be read from some call
+/// on.
+const UNREADABLE_FILE_RUNS: usize = 12;
+
 /// Number of runs of a case in which all reads from some call on are short.
 const SHORT_READ_RUNS: u64 = 12;
 
@@ -60,7 +70,7 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     };
     let case = FaultCase {
         config: OpenConfig::draw(&mut rng),
-        logs: LogKind::draw(&mut rng),
+        logs: LogKind::draw_without_gaps(&mut rng),
         mapped_tables: seed & 8 == 0,
         script: Script::draw(rng.next_u64(), params),
     };
@@ -72,6 +82,15 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
             seed,
         )?;
         counters.add(Counter::ErrorsInjected, 1);
+    }
+    if case.script.steps.iter().any(|step| matches!(step, ScriptStep::Repair)) {
+        for _ in 0..UNREADABLE_FILE_RUNS {
+            let op = rng.pick(&["open", "read"]);
+            let files = rng.pick(&[".ldb", ".ldb", ".log", "MANIFEST"]);
+            let plan = format!("{op} {files} #{} forever EIO", 1 + rng.skewed(calls / 8));
+            case.run_with_fault(Fault::FailCalls(plan), seed)?;
+            counters.add(Counter::ErrorsInjected, 1);
+        }
     }
     for call in (1..=calls).step_by(stride as usize) {
         for times in ["once", "forever"] {
@@ -226,29 +245,90 @@ impl FaultRun<'_> {
                 let Some(db) = self.db.take() else { return Ok(()) };
                 self.close_and_record(db.db().clone(), db);
                 if matches!(step, ScriptStep::Repair) {
-                    let options = self.case.config.options(&self.file_system());
-                    let result = terrace::repair(
-                        crate::crash_workload::terrace::DB_DIR,
-                        &options,
-                        &terrace::RepairOptions::default(),
-                    );
-                    self.allowed.record_outcome("repair", result.as_ref().err());
-                    match result {
-                        Ok(report) if report.changed => {
-                            let mut problems = report.problems.iter();
-                            self.allowed
-                                .record_repair(problems.any(|problem| problem.message.contains("io: ")));
-                        }
-                        // The repaired database may be live already.
-                        Err(_) if self.has_unreadable_files() => self.allowed.record_repair(true),
-                        _ => {}
-                    }
+                    self.repair()?;
                 }
                 self.open()?;
             }
             ScriptStep::TakeSnapshot => self.read_and_check()?,
         }
         Ok(())
+    }
+
+    /// Repairs the closed database. After an error, the repaired database may be live, too.
+    fn repair(&mut self) -> Result<(), String> {
+        let before = self.files.fork();
+        let options = self.case.config.options(&self.file_system());
+        let result = terrace::repair(DB_DIR, &options, &RepairOptions::default());
+        self.allowed.record_outcome("repair", result.as_ref().err());
+        let unreadable = self.unreadable_files();
+        if result.as_ref().is_ok_and(|report| report.changed) {
+            self.allowed.record_repair();
+        }
+        if unreadable.is_empty() || result.as_ref().is_ok_and(|report| !report.changed) {
+            return Ok(());
+        }
+        let problem_count = result.as_ref().ok().map(|report| report.problems.len());
+        self.check_kept(&before, &unreadable, problem_count)?;
+        let salvaged = self.contents_without(before, &unreadable)?;
+        self.allowed.record_unreadable_files(salvaged);
+        Ok(())
+    }
+
+    /// Returns the files of the database of which a call has failed that reads them. A repair may
+    /// have been able to read some of them.
+    fn unreadable_files(&self) -> BTreeSet<FileName> {
+        let reads = [FileOp::Open, FileOp::Read, FileOp::Stat];
+        let failed_calls = self.fault_fs.failed_calls().into_iter();
+        let paths = failed_calls.filter(|(op, _)| reads.contains(op)).map(|(_, path)| path);
+        paths.filter_map(|path| FileName::parse(path.file_name()?.to_str()?)).collect()
+    }
+
+    /// Checks that each of the unreadable files is live or in `lost/`. If one was moved there, the
+    /// repair must have reported a problem. After an error, it may be at both places.
+    fn check_kept(
+        &self,
+        before: &MemFs,
+        unreadable: &BTreeSet<FileName>,
+        problem_count: Option<usize>,
+    ) -> Result<(), String> {
+        let directory = Path::new(DB_DIR);
+        let exists = |files: &MemFs, path: PathBuf| files.exists(&path).is_ok_and(|exists| exists);
+        let live = read_live_files(&*self.files, directory);
+        for &file in unreadable {
+            let name = file.to_string();
+            let has_data = file.is_table() || matches!(file, FileName::Log(_) | FileName::Manifest(_));
+            if !has_data || !exists(before, directory.join(&name)) {
+                continue;
+            }
+            let is_kept = exists(&self.files, directory.join(&name));
+            let is_live = live.as_ref().is_some_and(|live| live.is_needed(file));
+            if is_kept && (problem_count.is_none() || is_live) {
+                continue;
+            }
+            if !exists(&self.files, directory.join("lost").join(&name)) {
+                return Err(format!("a repair that could not read {file} did not keep it"));
+            }
+            if problem_count == Some(0) && !matches!(file, FileName::Manifest(_)) {
+                return Err(format!("a repair moved {file}, which it could not read, without a report"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the contents of a repaired copy of `files` without the files `unreadable`.
+    fn contents_without(&self, files: MemFs, unreadable: &BTreeSet<FileName>) -> Result<State, String> {
+        for file in unreadable {
+            // CURRENT may be missing, and the lock is free.
+            let _ = files.remove(&Path::new(DB_DIR).join(file.to_string()));
+        }
+        let fs = FileUsageChecker::new(Arc::new(files), self.case.logs) as Arc<dyn FileSystem>;
+        let options = self.case.config.options(&fs);
+        if let Err(error) = terrace::repair(DB_DIR, &options, &RepairOptions::default()) {
+            let has_no_data = error.kind() == terrace::ErrorKind::InvalidArgument;
+            return has_no_data.then(State::new).ok_or_else(|| format!("a repair without faults: {error}"));
+        }
+        let db = TerraceStore::try_open(&options).map_err(|error| error.to_string())?;
+        parse_state(&db.try_entries(None).map_err(|error| error.to_string())??, &self.case.script.values)
     }
 
     fn close_and_record(&mut self, clone: terrace::Db, db: TerraceStore) {
@@ -285,15 +365,9 @@ impl FaultRun<'_> {
         self.fault_fs.failed_calls().iter().any(|(op, _)| *op == FileOp::Read)
     }
 
-    /// Returns true if a call has failed after which a repair may have moved a file to `lost/`.
-    fn has_unreadable_files(&self) -> bool {
-        let failed_calls = self.fault_fs.failed_calls();
-        failed_calls.iter().any(|(op, _)| matches!(op, FileOp::Open | FileOp::Read | FileOp::Stat))
-    }
-
     /// Checks that a kill and a power cut at this point leave all acknowledged writes.
     fn check_crash_images(&mut self, seed: u64) -> Result<(), String> {
-        if self.allowed.unreadable_data_lost {
+        if self.allowed.may_lack_unreadable_data() {
             return Ok(());
         }
         let profile = &POWER_LOSS_PROFILES[seed as usize % POWER_LOSS_PROFILES.len()];

@@ -40,7 +40,7 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let params = ScriptParams::draw(&mut rng);
     let config = OpenConfig::draw(&mut rng);
-    let logs = LogKind::draw(&mut rng);
+    let logs = LogKind::draw_without_gaps(&mut rng);
     let script = Script::draw(rng.next_u64(), params);
     for point in sample_crash_points(&script, &config, logs, &mut rng)? {
         let mut config = config.clone();

@@ -91,6 +91,8 @@ impl Drop for DbHandle {
         if let Err(error) = self.inner.close() {
             self.inner.logger.log(format_args!("Closing: {error}"));
         }
+        // Before the wait for jobs, because another database may schedule one.
+        self.inner.leave_shared_budget();
         self.inner.join_background_jobs();
     }
 }

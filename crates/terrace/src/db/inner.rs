@@ -49,8 +49,9 @@
 //! - `FileLogger::file`, or the locks of the caller's logger: under `commit`, `manifest`,
 //!   `db_lock`, and under `state` in `finish_job`.
 //! - `SharedBudget::users`, of type `SharedBudgetUsers`: under `commit` in a writer, and under none
-//!   when a table is opened. The thread releases it before it calls or drops another database. Then
-//!   it only takes leaf locks, and schedules jobs.
+//!   when a table is opened. The thread releases it before it calls another database. Then it only
+//!   takes leaf locks, and schedules jobs. A database that is dropped waits for such threads, with
+//!   no lock, so they drop no last reference.
 //! - `WriteController::delayed_until`, `MemtableSizer::last_flush`: under none.
 //! - `TableStage::files`, `RunWriter::outcome`, `RunWriter::free_buffers` and `RunMerge::outcome`:
 //!   under none, except for `files` under `db_lock`, also while a file is renamed or removed.

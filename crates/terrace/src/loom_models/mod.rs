@@ -29,6 +29,7 @@ mod obsolete_tables;
 mod pool;
 mod read_state;
 mod restart_index;
+mod shared_budget;
 mod snapshot;
 mod sticky_sync;
 mod table_cache;
@@ -199,6 +200,16 @@ pub static MODELS: &[Model] = &[
         "panicking_task",
         "a group with a panicked task fails, and its opener does not wait for ever",
         task_group::panicking_task,
+    ),
+    Model::exhaustive(
+        "shared_budget",
+        "no database that has left the shared budget is used for another one",
+        shared_budget::writer_beside_leaving_databases,
+    ),
+    Model::exhaustive(
+        "early_flush",
+        "memtables over the shared budget are flushed, the largest first",
+        shared_budget::two_writers,
     ),
     Model::exhaustive("pool", "every job runs once, before the end of the pool", pool::jobs),
     Model::bounded(4, "closing", "a database closes beside flushes and compactions", whole_database::closing),

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use terrace_format::filename::FileName;
 use terrace_format::version_edit::NewFile;
+use terrace_sync::mutant;
 
 use super::RepairReport;
 use super::install::{self, NewManifest};
@@ -93,7 +94,9 @@ impl RepairJob<'_> {
                 });
                 self.report_action(format!("{name}: its entries are lost{}", lost.unwrap_or_default()));
                 self.report.tables_unreadable += 1;
-                self.replaced_files.push(name);
+                if !mutant!(UnreadableTableNotKept) {
+                    self.replaced_files.push(name);
+                }
                 Ok(None)
             }
             inspected => inspected.map(Some),
@@ -210,7 +213,8 @@ impl RepairJob<'_> {
             self.report.moved.extend(unusable_current);
             return Ok(());
         }
-        let (env, directory) = (self.output.env().clone(), self.output.directory);
+        let env = self.output.env().clone();
+        let directory = self.output.directory;
         install::archive_files(&env, directory, &unusable_current).map_err(CommitError::NotApplied)?;
         install::write_manifest(&mut self.output, std::mem::take(&mut self.new_manifest))?;
         let intermediates = std::mem::take(&mut self.intermediate_tables);

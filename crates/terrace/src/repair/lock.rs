@@ -40,10 +40,10 @@ pub(super) fn lock_for_repair(env: &Env, directory: &Path, dry_run: bool) -> Res
             locked => return Ok(RepairLock { _held: vec![locked?], replaced: None }),
         }
     }
-    let (target, problem) = lock_for_check(env, directory)?;
-    let mut held: Vec<_> = target.into_iter().collect();
+    let target = lock_for_check(env, directory)?;
+    let mut held: Vec<_> = target.held.into_iter().collect();
     let name = FileName::Lock.to_string();
-    let replaced = match problem {
+    let replaced = match target.problem {
         Some(problem) => {
             let moved_to = LostDirectory::new(env, directory).unused_path(&name)?;
             Some(ReplacedLock { problem, moved_to })

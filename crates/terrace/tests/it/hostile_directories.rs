@@ -202,13 +202,13 @@ fn lock_file_that_is_a_link() {
     }
 }
 
-/// Creates something at a path.
-type Create = fn(&Path);
+/// Kind of a file, and a function that creates it.
+type Replacement = (&'static str, fn(&Path));
 
 /// Regression: a LOCK that no program can lock ended a repair.
 #[test]
 fn repair_replaces_lock_that_is_no_regular_file() {
-    let replacements: [(&str, Create); 6] = [
+    let replacements: [Replacement; 6] = [
         ("a symbolic link", |path| symlink("../victim", path).unwrap()),
         ("a symbolic link", |path| symlink("../missing", path).unwrap()),
         ("a symbolic link", |path| symlink("LOCK", path).unwrap()),

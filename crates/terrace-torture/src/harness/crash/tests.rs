@@ -122,15 +122,12 @@ fn crash(mode: ReplaceMode, profiles: &str) -> Result<(), String> {
     run_script::<SingleFileStore>(&script, &mode, &files, &fs, &mut |point| {
         for profile in POWER_LOSS_PROFILES.iter().filter(|profile| profile.name.starts_with(profiles)) {
             for crash in point.fs.power_losses(profile, 8, point.fs.mutation_count()) {
-                checker.check(
-                    point.fs.crash_clone(&crash),
-                    point.progress.durable,
-                    point.progress.started,
-                )?;
+                let writes = point.progress.durable..=point.progress.started;
+                checker.check(point.fs.crash_clone(&crash), writes, false)?;
             }
         }
         let killed = point.fs.crash_clone(&Crash::Kill);
-        checker.check(killed, point.progress.acknowledged, point.progress.started).map(|_| ())
+        checker.check(killed, point.progress.acknowledged..=point.progress.started, true).map(|_| ())
     })
 }
 

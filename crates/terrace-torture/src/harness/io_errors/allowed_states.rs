@@ -24,9 +24,9 @@ pub(super) struct AllowedStates {
     unmodified_since_open: bool,
     /// True after a repair of logs with a gap. It may keep later writes without earlier ones.
     partially_salvaged: bool,
-    /// True after a repair that has moved unreadable files to `lost/`, until the next read tells
-    /// which data is left.
-    pub(super) unreadable_data_lost: bool,
+    /// After each repair that could not read some files: the contents of all others. The next read
+    /// clears the list, because it tells which data is left.
+    salvaged: Vec<State>,
     /// Results in words, for messages.
     outcomes: Vec<String>,
 }
@@ -42,7 +42,7 @@ impl AllowedStates {
             writes_refused: false,
             unmodified_since_open: false,
             partially_salvaged: false,
-            unreadable_data_lost: false,
+            salvaged: Vec::new(),
             outcomes: Vec::new(),
         }
     }
@@ -118,15 +118,40 @@ impl AllowedStates {
         self.writes_refused = false;
     }
 
-    /// Records that a repair changed the database. It may have lost unreadable data.
-    pub(super) fn record_repair(&mut self, unreadable_data_lost: bool) {
+    /// Records that a repair changed the database.
+    pub(super) fn record_repair(&mut self) {
         self.partially_salvaged = self.restart_loses_unsynced;
-        self.unreadable_data_lost |= unreadable_data_lost;
+    }
+
+    /// Records a repair that could not read some files. `salvaged` is the contents of all others.
+    pub(super) fn record_unreadable_files(&mut self, salvaged: State) {
+        self.salvaged.push(salvaged);
+    }
+
+    /// Returns true after a repair that may have lost unreadable data, until the next read.
+    pub(super) fn may_lack_unreadable_data(&self) -> bool {
+        !self.salvaged.is_empty()
+    }
+
+    /// Checks that each key has its value before the repairs, or its value in the files that they
+    /// could read.
+    fn check_salvaged(&self, found: &State) -> Result<(), String> {
+        let expected: Vec<&State> = self.visible.iter().chain(&self.salvaged).collect();
+        for key in expected.iter().flat_map(|state| state.keys()).chain(found.keys()) {
+            if !expected.iter().any(|state| state.get(key) == found.get(key)) {
+                let difference = describe_difference(&self.salvaged[self.salvaged.len() - 1], found);
+                let key = key.escape_ascii();
+                return Err(format!("a repair lost readable data: {key}; compared with it: {difference}"));
+            }
+        }
+        Ok(())
     }
 
     /// Checks the state that a reader found, and excludes all others.
     pub(super) fn check_read(&mut self, found: &State) -> Result<(), String> {
-        if std::mem::take(&mut self.unreadable_data_lost) {
+        if self.may_lack_unreadable_data() {
+            self.check_salvaged(found)?;
+            self.salvaged.clear();
             self.visible = vec![found.clone()];
             self.after_restart.clone_from(&self.visible);
             self.durable.clone_from(&self.visible);

@@ -23,6 +23,15 @@ impl DbInner {
             .is_some_and(|share| share.budget().needs_check() && should_flush_early(share, writer))
     }
 
+    /// Waits until no other database uses this one, and prevents it from now on. So the last
+    /// reference is never dropped by a thread that holds locks of another database.
+    pub(in crate::db) fn leave_shared_budget(&self) {
+        // A forked child does not have the threads that it would wait for.
+        if let Some(share) = self.budget_share.as_ref().filter(|_| self.owner_process.is_current()) {
+            share.leave();
+        }
+    }
+
     /// Returns the number of immutable memtables at which writers wait for a flush.
     pub(in crate::db) fn max_immutable_memtables(&self) -> usize {
         let is_over_limit =

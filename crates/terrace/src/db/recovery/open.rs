@@ -87,7 +87,8 @@ impl DbInner {
             !opener.recovered.is_marked && stored.is_some_and(|codec| codec.needs_marker);
         // With another codec, the first table would be unreadable for the program that uses the
         // database.
-        let compression = options.compression.or(stored).unwrap_or(&SNAPPY);
+        let kept = stored.filter(|_| !mutant!(CodecOfTablesIgnored));
+        let compression = options.compression.or(kept).unwrap_or(&SNAPPY);
         let options = Options { compression: Some(compression), ..options.clone() };
         options.check_codec()?;
         DbOpener { options: &options, ..opener }.into_writable(lock)
@@ -309,6 +310,7 @@ impl<'a> DbOpener<'a> {
         // Removes unused tables while the directory is locked.
         drop(flusher);
         installed.map_err(|error| {
+            inner.leave_shared_budget();
             // The next attempt may need the space of a new log. A reused log stays: the MANIFEST
             // refers to it.
             if has_new_log {
