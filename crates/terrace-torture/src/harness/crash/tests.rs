@@ -156,8 +156,8 @@ fn fail_syncs(mode: ReplaceMode) -> Result<(), String> {
             for crash in files.power_losses(&POWER_LOSS_PROFILES[0], 1, 0) {
                 ImageChecker::<SingleFileStore>::new(&script, &mode, LogKind::Mapped).check(
                     files.crash_clone(&crash),
-                    acknowledged,
-                    max_writes,
+                    acknowledged..=max_writes,
+                    false,
                 )?;
             }
         }
