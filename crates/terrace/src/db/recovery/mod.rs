@@ -2,6 +2,7 @@
 //! logs.
 
 mod db_builder;
+mod directory_checks;
 mod log_replay;
 mod open;
 mod open_follower;

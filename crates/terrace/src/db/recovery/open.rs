@@ -15,11 +15,14 @@ use terrace_env::{Env, FileLock, LockMode};
 use terrace_format::compress::SNAPPY;
 use terrace_format::filename::FileName;
 use terrace_format::key::InternalComparator;
-use terrace_format::log::{LogItem, LogReader, RecordWriter};
+use terrace_format::log::RecordWriter;
 use terrace_format::table::TableOptions;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
+use super::directory_checks::{
+    check_holds_no_data, create_directory, missing_database_error, sync_parent_directory,
+};
 use super::log_replay::{LogReplay, ReplayOutcome};
 use super::parallel_insert::ParallelInserter;
 use crate::db::components::directory::{list_db_files, lock_directory, lock_directory_shared};
@@ -33,7 +36,6 @@ use crate::db::components::wal::{WalFile, WalWriter};
 use crate::db::components::watched_keys::WatchList;
 use crate::db::inner::DbInner;
 use crate::error::{Corruption, Error, Result};
-use crate::file_io::{FileReader, file_error, parent_directory};
 use crate::info_log::{FileLogger, Logger, NoLogger};
 use crate::memtable::{ChunkPool, Memtable};
 use crate::options::Options;
@@ -151,59 +153,6 @@ impl DbInner {
             // The next open removes a leftover.
             let _ = self.options.env.fs.remove(&self.file_path(FileName::Log(writer.wal.number)));
         }
-    }
-}
-
-pub(super) fn missing_database_error(directory: &Path) -> Error {
-    Error::InvalidArgument(format!("{}: does not exist (create_if_missing is false)", directory.display()))
-}
-
-/// Returns an error if `directory`, which has no CURRENT, contains data. A new database there would
-/// remove the data as leftovers.
-///
-/// An interrupted creation leaves no table, and a log without records.
-fn check_holds_no_data(env: &Env, directory: &Path) -> Result<()> {
-    for file in list_db_files(env, directory, 0)? {
-        let path = directory.join(file.to_string());
-        let holds_data = match file {
-            FileName::Table(_) | FileName::OldTable(_) => true,
-            FileName::Log(_) => has_records(env, &path)?,
-            _ => false,
-        };
-        if holds_data {
-            let message = format!("is missing, but {file} exists: run repair to recover the readable data");
-            return Err(Error::corruption(&directory.join(FileName::Current.to_string()), None, message));
-        }
-    }
-    Ok(())
-}
-
-/// Returns true if the log at `path` has a complete record. After a power cut during the creation,
-/// it may contain other bytes.
-fn has_records(env: &Env, path: &Path) -> Result<bool> {
-    let mut reader = LogReader::new(FileReader(env.fs.open_sequential(path)?));
-    while let Some(item) = reader.next().map_err(|error| file_error(path, error))? {
-        if matches!(item, LogItem::Record { .. }) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-fn create_directory(env: &Env, directory: &Path) -> Result<()> {
-    match env.fs.create_dir(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-/// Makes the directory of a new database durable in its parent, even if the caller created it.
-/// Otherwise a power cut could remove the whole database.
-fn sync_parent_directory(env: &Env, directory: &Path) -> Result<()> {
-    match env.fs.sync_dir(parent_directory(directory)) {
-        // The process may not read the parent. Then its owner has created the directory.
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
-        synced => Ok(synced?),
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use terrace_format::filename::FileName;
 use terrace_format::key::InternalComparator;
 
-use super::open::{DbOpener, missing_database_error};
+use super::directory_checks::missing_database_error;
+use super::open::DbOpener;
 use crate::db::components::follower_tail::FollowerTail;
 use crate::db::inner::DbInner;
 use crate::error::Result;
