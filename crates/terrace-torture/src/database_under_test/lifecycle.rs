@@ -15,6 +15,9 @@ use terrace_testkit::settings::Settings;
 
 use super::{TerraceUnderTest, error_text};
 
+/// Action of a repair that gives the comparator LevelDB's name again.
+const RESTORED_NAME: &str = "the comparator name is LevelDB's again";
+
 /// The codec is checked after one `verify` of this many.
 const CODEC_CHECK_ONE_IN: u64 = 4;
 
@@ -79,7 +82,11 @@ impl TerraceUnderTest {
         }
         let options = self.open_options(settings);
         let report = repair(&self.path, &options, &RepairOptions::default()).map_err(error_text)?;
-        if report.changed != (missing != MissingFile::None) || report.blocks_lost > 0 {
+        // An open takes all tables of a database with zstd for tables with zstd. So the comparator
+        // name may say so after the last of them is gone, and a repair corrects it.
+        let restores_name = matches!(&report.actions[..], [action] if action.starts_with(RESTORED_NAME));
+        let must_change = missing != MissingFile::None || restores_name;
+        if report.changed != must_change || report.blocks_lost > 0 {
             return Err(format!("unexpected repair:\n{report}"));
         }
         self.verify(settings)
