@@ -56,6 +56,8 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::compact::Compact>("compact", "terrace compact cities --from CH/ --to CI/"),
     command_entry::<command::convert::Convert>("convert", "terrace convert cities --compression zstd --yes"),
     command_entry::<command::destroy::Destroy>("destroy", "terrace destroy cities --yes"),
+    #[cfg(feature = "server")]
+    command_entry::<command::serve::Serve>("serve", "terrace serve cities --port 6379 --sync always"),
     command_entry::<command::bench::Bench>(
         "bench",
         "terrace bench --suite leveldb --engines terrace,leveldb --scale 0.1",

@@ -14,6 +14,8 @@ pub(crate) mod man;
 pub(crate) mod put;
 pub(crate) mod repair;
 pub(crate) mod scan;
+#[cfg(feature = "server")]
+pub(crate) mod serve;
 pub(crate) mod stat;
 pub(crate) mod tour;
 pub(crate) mod verify;
