@@ -17,9 +17,6 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Value of the wrong type.
-    pub(crate) const WRONG_TYPE: Failure =
-        Failure::Reply(Cow::Borrowed("WRONGTYPE Operation against a key holding the wrong kind of value"));
     /// Unknown word, or too many of them.
     pub(crate) const SYNTAX: Failure = Failure::Reply(Cow::Borrowed("ERR syntax error"));
     /// Text that is no integer.

@@ -161,6 +161,7 @@ impl ServerThreads {
             let (sender, connections) = unbounded_channel();
             let shared = Arc::clone(shared);
             let worker = threads::start(&format!("worker-{slot}"), move || {
+                let _end = EndOnPanic(&shared);
                 if Worker::run(&shared, slot, connections).is_err() {
                     shared.advance_phase(Phase::Draining);
                 }
@@ -170,7 +171,10 @@ impl ServerThreads {
         }
         for slot in workers..workers + SLOW_THREADS {
             let shared = Arc::clone(shared);
-            let body = move || shared.slow_pool.run(&mut Scratch::new(slot, true));
+            let body = move || {
+                let _end = EndOnPanic(&shared);
+                shared.slow_pool.run(&mut Scratch::new(slot, true));
+            };
             started.others.push(threads::start("slow-pool", body)?);
         }
         let syncing = Arc::clone(shared);
@@ -193,6 +197,17 @@ impl ServerThreads {
         shared.slow_pool.stop();
         shared.store.durability.stop();
         self.others.into_iter().for_each(join);
+    }
+}
+
+/// Ends the server if its thread panics, because the clients of the thread get no replies any more.
+struct EndOnPanic<'a>(&'a Shared);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.advance_phase(Phase::Draining);
+        }
     }
 }
 

@@ -17,8 +17,6 @@ pub(crate) enum Phase {
     Running,
     /// No new clients; the others end after their current turns.
     Draining,
-    /// The process ends at once.
-    Abort,
 }
 
 /// State that all threads share.

@@ -103,7 +103,7 @@ fn parse_decimal(text: &[u8]) -> Option<i128> {
             None => whole[index],
             Some(index) => *fraction.get(index).unwrap_or(&b'0'),
         };
-        number = 10 * number + i128::from(byte.is_ascii_digit().then_some(byte - b'0')?);
+        number = 10 * number + i128::from(char::from(byte).to_digit(10)?);
     }
     (number <= MAX_DECIMAL).then_some(if is_negative { -number } else { number })
 }
