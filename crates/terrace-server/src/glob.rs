@@ -1,7 +1,7 @@
 //! Patterns of KEYS, SCAN and PSUBSCRIBE, by Redis' rules: `*`, `?`, `[a-c]`, `[^a]` and `\`.
 //!
-//! After a mismatch, only the last `*` takes one byte more. Therefore the time is at most the product
-//! of both lengths, never exponential.
+//! After a mismatch, only the last `*` takes one byte more. Therefore the time is at most the
+//! product of both lengths, never exponential.
 
 /// Returns true if `pattern` matches the whole `text`.
 pub(crate) fn is_match(pattern: &[u8], text: &[u8]) -> bool {

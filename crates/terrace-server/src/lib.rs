@@ -8,7 +8,7 @@
 //!   server    starts and ends all of it
 //! ```
 //!
-//! [`serve`] runs a server until it is told to end. The guide is `docs/guide/server.md`.
+//! [`serve`] runs a server until its end is requested. The guide is `docs/guide/server.md`.
 
 mod command;
 mod config;
@@ -24,5 +24,7 @@ mod store;
 mod threads;
 
 pub use config::{ServeError, ServerConfig};
+pub use std::net::IpAddr;
+
 pub use server::{Addresses, ServerHandle, serve};
 pub use store::{Layout, SyncMode};

@@ -171,18 +171,16 @@ impl ServerThreads {
         }
         for slot in workers..workers + SLOW_THREADS {
             let shared = Arc::clone(shared);
-            let body = move || {
+            let thread = threads::start("slow-pool", move || {
                 let _end = EndOnPanic(&shared);
                 shared.slow_pool.run(&mut Scratch::new(slot, true));
-            };
-            started.others.push(threads::start("slow-pool", body)?);
+            })?;
+            started.others.push(thread);
         }
         let syncing = Arc::clone(shared);
-        let body = move || syncing.store.durability.run(&syncing.store.db);
-        started.others.push(threads::start("sync", body)?);
+        started.others.push(threads::start("sync", move || syncing.store.durability.run(&syncing.store.db))?);
         let expiring = Arc::clone(shared);
-        let body = move || run_expiry(&expiring, workers + SLOW_THREADS);
-        started.others.push(threads::start("expiry", body)?);
+        started.others.push(threads::start("expiry", move || run_expiry(&expiring, workers + SLOW_THREADS))?);
         Ok(started)
     }
 

@@ -1,7 +1,7 @@
 //! Settings that clients can read, and some of them change: CONFIG GET and CONFIG SET.
 //!
-//! A setting is one row of [`SETTINGS`]. The settings of redis.conf that have no effect here are rows
-//! of [`WITHOUT_EFFECT`]: clients can set and read them, because clients and test suites do.
+//! A setting is one row of [`SETTINGS`]. The settings of redis.conf that have no effect here are
+//! rows of [`WITHOUT_EFFECT`]: clients can set and read them, because clients and test suites do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

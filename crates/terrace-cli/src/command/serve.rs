@@ -1,12 +1,11 @@
 //! `terrace serve`: serves a database over the Redis protocol.
 
 use std::io::Write;
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use terrace_server::{Addresses, Layout, ServeError, ServerConfig, SyncMode, serve};
+use terrace_server::{Addresses, IpAddr, Layout, ServeError, ServerConfig, SyncMode, serve};
 
 use crate::cli::Run;
 use crate::database::{ComparatorArg, MemoryArgs};
@@ -15,9 +14,9 @@ use crate::terminal;
 
 /// Serve a database over the Redis protocol
 ///
-/// An empty directory gets the typed layout, in which all features work. In the directory of another
-/// program, a Redis key is the key of the entry. SIGTERM ends the server after the pending replies;
-/// a second one ends it at once.
+/// An empty directory gets the typed layout, in which all features work. In the directory of
+/// another program, a Redis key is the key of the entry. SIGTERM ends the server after the pending
+/// replies; a second one ends it at once.
 #[derive(Args)]
 pub(crate) struct Serve {
     /// Directory of the database; it is created if it does not exist

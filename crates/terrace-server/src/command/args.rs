@@ -52,8 +52,8 @@ impl<'a> Args<'a> {
 
     /// Argument `index` as a Redis database.
     pub(crate) fn database(&self, index: usize) -> CommandResult<u8> {
-        let number = parse_i64(self.at(index)).ok_or(Failure::reply("ERR invalid DB index"))?;
-        let database = u8::try_from(number).ok().filter(|db| usize::from(*db) < crate::store::DATABASES);
+        let database =
+            u8::try_from(self.integer(index)?).ok().filter(|db| usize::from(*db) < crate::store::DATABASES);
         database.ok_or(Failure::reply("ERR DB index is out of range"))
     }
 

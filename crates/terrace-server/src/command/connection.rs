@@ -55,9 +55,6 @@ pub(super) fn reset(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
 
 /// SELECT index
 pub(super) fn select(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    if parse_i64(args.at(1)).is_none() {
-        return Err(Failure::NOT_AN_INTEGER);
-    }
     let database = existing_database(call, args, 1)?;
     call.session.select(database);
     call.reply.ok();

@@ -60,11 +60,12 @@ fn check(shared: &Shared, session: &mut Session, args: Args<'_>) -> CommandResul
     if let (Err(_), Some(multi)) = (&checked, &mut session.multi) {
         multi.is_aborted = true;
     }
+    session.should_close |= checked.is_err() && is_http(args.at(0));
     checked
 }
 
 fn check_command(shared: &Shared, session: &Session, args: Args<'_>) -> CommandResult<&'static Command> {
-    let Some(command) = table::find(args.at(0)) else { return Err(unknown_command(session, args)) };
+    let Some(command) = table::find(args.at(0)) else { return Err(unknown_command(args)) };
     if !is_arity(command.arity, args.len()) {
         let name = command.name;
         return Err(Failure::reply(format!("ERR wrong number of arguments for '{name}' command")));
@@ -105,10 +106,7 @@ fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
-fn unknown_command(session: &Session, args: Args<'_>) -> Failure {
-    if is_http(args.at(0)) {
-        session.client.kill();
-    }
+fn unknown_command(args: Args<'_>) -> Failure {
     let shown = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(128)]).into_owned();
     let mut text = format!("ERR unknown command '{}', with args beginning with: ", shown(args.at(0)));
     for arg in args.from(1) {

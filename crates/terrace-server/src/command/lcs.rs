@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn example_of_redis() {
-        let (first, second) = (&b"ohmytext"[..], &b"mynewtext"[..]);
+        let first = &b"ohmytext"[..];
+        let second = &b"mynewtext"[..];
         let table = LcsTable::new(first, second);
         let (common, matches) = trace(first, second, &table, 0);
         assert_eq!(common, b"mytext");

@@ -67,8 +67,8 @@ impl Call<'_> {
         self.view.get_string(self.session.database, key)
     }
 
-    /// Stores a string in the client's database. `old` is the entry that it replaces, if the command
-    /// has read it.
+    /// Stores a string in the client's database. `old` is the entry that it replaces, if the
+    /// command has read it.
     fn put_string(
         &mut self,
         key: &[u8],

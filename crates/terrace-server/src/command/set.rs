@@ -219,7 +219,9 @@ pub(super) fn getex(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
-/// CAS key old new: 1 if the value was `old` and is `new` now, 0 if it was another, -1 without a key.
+/// CAS key old new
+///
+/// Replies 1 if the value was `old` and is `new` now, 0 if it was another, -1 without a key.
 pub(super) fn cas(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let entry = call.get_string(&args[1])?;
     let outcome = compare(entry.as_ref(), &args[2]);
@@ -230,7 +232,9 @@ pub(super) fn cas(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
-/// CAD key old: 1 if the value was `old` and is deleted now, 0 if it was another, -1 without a key.
+/// CAD key old
+///
+/// Replies 1 if the value was `old` and is deleted now, 0 if it was another, -1 without a key.
 pub(super) fn cad(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let entry = call.get_string(&args[1])?;
     let outcome = compare(entry.as_ref(), &args[2]);

@@ -172,11 +172,10 @@ pub(super) fn delrange(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 /// Deletes the records from `begin` to `end`, and marks the clients that watch one of them.
 pub(super) fn delete_records(call: &mut Call<'_>, begin: Vec<u8>, end: Option<Vec<u8>>) -> CommandResult {
     let store = &call.shared.store;
-    let is_inside = |key: &[u8]| *key >= *begin && end.as_deref().is_none_or(|end| key < end);
-    let watched = store.watch_table.keys_with_prefix(b"");
     let mut changed = Vec::new();
-    for key in watched.into_iter().filter(|key| is_inside(key)) {
-        if store.db.contains(&key)? {
+    for key in store.watch_table.keys_with_prefix(b"") {
+        let is_inside = *key >= *begin && end.as_ref().is_none_or(|end| key < *end);
+        if is_inside && store.db.contains(&key)? {
             changed.push(key);
         }
     }

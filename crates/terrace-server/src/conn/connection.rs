@@ -6,8 +6,8 @@
 //!     events  -> messages to the output, or the end
 //! ```
 //!
-//! An idle connection holds no buffer: the worker's buffer receives the bytes, and the session keeps
-//! only an unfinished command.
+//! An idle connection holds no buffer: the worker's buffer receives the bytes, and the session
+//! keeps only an unfinished command.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -39,7 +39,7 @@ const KEPT_CAPACITY: usize = 1 << 20;
 
 /// Reason why a connection continues.
 enum Wakeup {
-    /// So many bytes are in the worker's buffer.
+    /// Number of bytes in the worker's buffer.
     Input(usize),
     /// The socket has accepted a part of the output.
     Output,

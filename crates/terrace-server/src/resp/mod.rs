@@ -7,10 +7,12 @@
 //!
 //! This module knows no socket and no database. A fuzz target covers the parser.
 
+mod extended_float;
 mod number;
 mod parser;
 mod reply;
 
+pub use extended_float::extended_sum;
 pub use number::{format_double, parse_double, parse_i64, parse_u64};
 pub use parser::{ArgRange, Limits, Parser, ProtocolError, Step};
 pub use reply::Reply;

@@ -31,12 +31,14 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
 /// Returns the number that `text` is, in decimal or exponent form. `inf` is a number, `nan` is not.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
-    let is_plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
     let is_infinite = {
         let unsigned = text.trim_start_matches(['+', '-']);
         unsigned.eq_ignore_ascii_case("inf") || unsigned.eq_ignore_ascii_case("infinity")
     };
-    if text.is_empty() || text.len() > 256 || !(is_infinite || text.bytes().all(is_plain)) {
+    if text.is_empty()
+        || text.len() > 256
+        || !(is_infinite || text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte)))
+    {
         return None;
     }
     text.parse().ok().filter(|number: &f64| !number.is_nan())

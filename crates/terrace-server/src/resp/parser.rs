@@ -264,7 +264,8 @@ fn split_line(line: &mut [u8], max_args: usize, args: &mut Vec<ArgRange>) -> Res
         while line.get(at).is_some_and(u8::is_ascii_whitespace) {
             at += 1;
         }
-        if at == line.len() {
+        // Redis takes the line for a C string, so a zero byte ends it.
+        if matches!(line.get(at), None | Some(0)) {
             return Ok(());
         }
         if args.len() == max_args {
@@ -308,7 +309,8 @@ fn unquote(line: &mut [u8], mut at: usize, end: &mut usize) -> Option<usize> {
     }
 }
 
-/// Returns the byte that the escape at the start of `text` stands for, and the length of the escape.
+/// Returns the byte that the escape at the start of `text` stands for, and the length of the
+/// escape.
 fn escape(text: &[u8]) -> Option<(u8, usize)> {
     let hex = |digit: Option<&u8>| char::from(*digit?).to_digit(16);
     if let (Some(b'x'), Some(high), Some(low)) = (text.get(1), hex(text.get(2)), hex(text.get(3))) {
@@ -380,6 +382,7 @@ mod tests {
     fn inline_commands() {
         check(b"PING\r\n", "PING, end");
         check(b"  get  Bern \n\r\n", "get,Bern, empty; end");
+        check(b"get\0Bern\r\n", "get, end");
         check(br#"set "a b\x41\n" 'c\'d'"#, "unfinished");
         check(b"set \"a b\\x41\\n\" 'c\\'d'\r\n", "set,a bA\\n,c\\'d, end");
     }

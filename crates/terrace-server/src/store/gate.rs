@@ -110,7 +110,8 @@ mod tests {
         let running = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for slot in 0..3 {
-                let (gate, running) = (&gate, &running);
+                let gate = &gate;
+                let running = &running;
                 scope.spawn(move || {
                     for round in 0..2000u32 {
                         let pass = gate.enter(slot, &[&round.to_le_bytes()]);

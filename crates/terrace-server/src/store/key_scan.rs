@@ -70,8 +70,8 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 enum ScanIter {
-    Database(DbIterator),
-    Transaction(TransactionIterator),
+    Database(Box<DbIterator>),
+    Transaction(Box<TransactionIterator>),
 }
 
 /// Calls a method of either iterator.
@@ -89,13 +89,13 @@ pub(super) struct BaseIter(ScanIter);
 
 impl From<DbIterator> for BaseIter {
     fn from(iter: DbIterator) -> BaseIter {
-        BaseIter(ScanIter::Database(iter))
+        BaseIter(ScanIter::Database(Box::new(iter)))
     }
 }
 
 impl From<TransactionIterator> for BaseIter {
     fn from(iter: TransactionIterator) -> BaseIter {
-        BaseIter(ScanIter::Transaction(iter))
+        BaseIter(ScanIter::Transaction(Box::new(iter)))
     }
 }
 

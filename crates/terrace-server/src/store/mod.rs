@@ -193,10 +193,10 @@ mod tests {
     fn layouts_of_directories() {
         assert_eq!(layout_of(&[], |options| options), Ok(Layout::Typed));
         assert_eq!(layout_of(&[(b"a", b"b")], |options| options), Ok(Layout::Raw));
-        let raw = |options| StoreOptions { layout: Some(Layout::Raw), ..options };
-        assert_eq!(layout_of(&[], raw), Ok(Layout::Raw));
-        let read_only = |options| StoreOptions { is_read_only: true, ..options };
-        assert_eq!(layout_of(&[], read_only), Ok(Layout::Raw));
+        let raw = layout_of(&[], |options| StoreOptions { layout: Some(Layout::Raw), ..options });
+        assert_eq!(raw, Ok(Layout::Raw));
+        let read_only = layout_of(&[], |options| StoreOptions { is_read_only: true, ..options });
+        assert_eq!(read_only, Ok(Layout::Raw));
     }
 
     #[test]
@@ -220,7 +220,8 @@ mod tests {
 
     #[test]
     fn foreign_database_is_never_typed() {
-        let typed = |options| StoreOptions { layout: Some(Layout::Typed), ..options };
-        assert!(layout_of(&[(b"a", b"b")], typed).unwrap_err().contains("raw layout"));
+        let typed =
+            layout_of(&[(b"a", b"b")], |options| StoreOptions { layout: Some(Layout::Typed), ..options });
+        assert!(typed.unwrap_err().contains("raw layout"));
     }
 }

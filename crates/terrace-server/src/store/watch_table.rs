@@ -5,8 +5,8 @@
 //!   writer   commit; then mark(key)
 //! ```
 //!
-//! A writer marks while it still holds its pass of the gate, and EXEC takes the whole gate before it
-//! looks at its mark. Therefore a commit before EXEC is always seen.
+//! A writer marks while it still holds its pass of the gate, and EXEC takes the whole gate before
+//! it looks at its mark. Therefore a commit before EXEC is always seen.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -87,7 +87,8 @@ mod tests {
     #[test]
     fn end_of_a_watch() {
         let table = WatchTable::default();
-        let (first, second) = (Mark::default(), Mark::default());
+        let first = Mark::default();
+        let second = Mark::default();
         table.insert(b"a", &first);
         table.insert(b"a", &second);
         table.remove(b"a", &first);

@@ -10,6 +10,7 @@ mod model;
 mod process;
 mod pubsub;
 mod raw_layout;
+mod real_clients;
 mod server;
 mod stock_leveldb;
 mod strings;

