@@ -242,7 +242,7 @@ fn normalized(command: &[String], reply: &str) -> String {
     }
     if is_time || is_exec {
         // Only the leading digits of a time are stable.
-        return reply.split(' ').map(|word| rounded(word)).collect::<Vec<_>>().join(" ");
+        return reply.split(' ').map(rounded).collect::<Vec<_>>().join(" ");
     }
     reply.into()
 }
