@@ -51,6 +51,8 @@ pub struct Addresses {
     pub unix: Option<PathBuf>,
     /// Layout of the directory.
     pub layout: crate::store::Layout,
+    /// Damage that the open of the database has found. The server serves everything else.
+    pub damage: Vec<String>,
 }
 
 /// Handle to end a running server. Clones refer to the same server.
@@ -92,6 +94,7 @@ pub fn serve(
         tcp: listeners.tcp_addresses(),
         unix: config.unix_socket.clone(),
         layout: shared.store.layout,
+        damage: shared.store.db.recovery().damage.iter().map(ToString::to_string).collect(),
     };
     on_ready(&addresses, ServerHandle { shared: Arc::clone(&shared) });
     runtime.block_on(run(config, &shared, &listeners, &threads.senders))?;

@@ -8,8 +8,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use terrace_server::{Addresses, IpAddr, Layout, ServeError, ServerConfig, SyncMode, serve};
 
 use crate::cli::Run;
-use crate::database::{ComparatorArg, MemoryArgs};
-use crate::failure::{CommandResult, Failure};
+use crate::database::{ComparatorArg, MemoryArgs, PathContents};
+use crate::failure::{CORRUPTION_ADVICE, CommandResult, Failure};
 use crate::terminal;
 
 /// Serve a database over the Redis protocol
@@ -99,6 +99,7 @@ fn layout_parser() -> impl TypedValueParser<Value = Layout> {
 impl Run for Serve {
     fn run(self) -> CommandResult {
         let config = self.config();
+        check_directory(&config)?;
         serve(&config, |addresses, _handle| announce(addresses)).map_err(failure)
     }
 }
@@ -127,8 +128,26 @@ impl Serve {
     }
 }
 
+/// Refuses directories of other kinds: the server creates a database only in an empty one.
+fn check_directory(config: &ServerConfig) -> CommandResult {
+    let dir = &config.dir;
+    match PathContents::inspect(&config.engine, dir)? {
+        PathContents::Database => Ok(()),
+        PathContents::Missing if !config.read_only => Ok(()),
+        PathContents::Directory if !config.read_only && config.engine.env.fs.list(dir)?.is_empty() => Ok(()),
+        PathContents::DatabaseWithoutCurrent { has_tables: false } if !config.read_only => Ok(()),
+        other => other.not_a_database(dir, "; the server creates one in an empty directory"),
+    }
+}
+
 /// Prints one line when clients can connect, for people and for scripts that wait for it.
 fn announce(addresses: &Addresses) {
+    for damage in &addresses.damage {
+        let line =
+            format!("terrace: warning: corruption: {}; {CORRUPTION_ADVICE}\n", terminal::printable(damage));
+        // The message may not be writable.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
     let layout = match addresses.layout {
         Layout::Raw => "raw",
         Layout::Typed => "typed",

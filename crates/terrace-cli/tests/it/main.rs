@@ -11,4 +11,6 @@ mod help;
 mod leveldb_interop;
 mod maintenance;
 mod restricted_process;
+#[cfg(feature = "server")]
+mod serve;
 mod tour;

@@ -52,16 +52,7 @@ fn change_namespaces(call: &mut Call<'_>, databases: &[u8]) -> CommandResult {
     let store = &call.shared.store;
     let changed = watched_keys(call, databases)?;
     let spaces = store.namespaces.flush(&store.db, databases, call.view.batch_mut())?;
-    finish(call, &spaces, &changed)
-}
-
-/// Commits a change of the map of namespaces.
-fn finish(call: &mut Call<'_>, spaces: &[u16; DATABASES], changed: &[Vec<u8>]) -> CommandResult {
-    let store = &call.shared.store;
-    call.view.commit()?;
-    store.namespaces.install(spaces);
-    store.watch_table.mark(changed.iter().map(Vec::as_slice));
-    call.session.needs_sync |= store.durability.mode() == crate::store::SyncMode::Always;
+    call.view.set_spaces(spaces, changed);
     Ok(())
 }
 
@@ -93,7 +84,7 @@ pub(super) fn swapdb(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if first != second {
         let changed = swapped_keys(call, first, second)?;
         let spaces = call.shared.store.namespaces.swap(first, second, call.view.batch_mut());
-        finish(call, &spaces, &changed)?;
+        call.view.set_spaces(spaces, changed);
     }
     call.reply.ok();
     Ok(())

@@ -183,9 +183,7 @@ pub(super) fn delete_records(call: &mut Call<'_>, begin: Vec<u8>, end: Option<Ve
         Some(end) => store.db.delete_range(begin..end)?,
         None => store.db.delete_range(begin..)?,
     }
-    store.durability.record_write();
-    call.session.needs_sync |= store.durability.mode() == crate::store::SyncMode::Always;
-    store.watch_table.mark(changed.iter().map(Vec::as_slice));
+    call.view.note_written(changed);
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use terrace::{
 use super::Store;
 use super::key_scan::{KeyRange, KeyScan};
 use super::layout::{Header, Layout, ValueType, expiry_key};
+use super::marker::Spaces;
 use crate::failure::{CommandResult, Failure};
 
 /// Maximum size of the reads and writes of an EXEC in memory, in bytes.
@@ -85,8 +86,12 @@ pub(crate) struct View<'a> {
     transaction: Option<Transaction>,
     read: ReadOptions,
     now_ms: Option<u64>,
-    /// Keys of the records that the transaction has changed.
+    /// Keys of changed records that are not in the batch.
     changed: Vec<Vec<u8>>,
+    /// Map of namespaces that the batch stores.
+    spaces: Option<Spaces>,
+    /// True if the command has written something without the batch.
+    has_written: bool,
 }
 
 impl<'a> View<'a> {
@@ -100,6 +105,8 @@ impl<'a> View<'a> {
             read: ReadOptions::DEFAULT,
             now_ms: None,
             changed: Vec::new(),
+            spaces: None,
+            has_written: false,
         }
     }
 
@@ -277,6 +284,19 @@ impl<'a> View<'a> {
         &mut self.scratch.batch
     }
 
+    /// Takes `spaces` for the map of namespaces after the commit, and marks the clients that watch
+    /// one of the records `changed`.
+    pub(crate) fn set_spaces(&mut self, spaces: Spaces, changed: Vec<Vec<u8>>) {
+        self.spaces = Some(spaces);
+        self.changed = changed;
+    }
+
+    /// Records that the command has changed the records `changed` without the batch.
+    pub(crate) fn note_written(&mut self, changed: Vec<Vec<u8>>) {
+        self.has_written = true;
+        self.changed = changed;
+    }
+
     /// Writes everything as one batch, and marks the clients that watch a changed key. Returns true
     /// if there was anything to write.
     ///
@@ -285,19 +305,29 @@ impl<'a> View<'a> {
     /// [`Failure::NeedsSlowPool`] if the write would stall and this thread may not wait. Nothing is
     /// written after an error.
     pub(crate) fn commit(&mut self) -> CommandResult<bool> {
+        let is_written = self.write_all()?;
+        if !is_written {
+            return Ok(false);
+        }
         let store = self.store;
-        match self.transaction.take() {
-            Some(_) if self.changed.is_empty() => return Ok(false),
-            Some(transaction) => {
-                transaction.commit()?;
-            }
-            None if self.scratch.batch.is_empty() => return Ok(false),
-            None => self.write_batch()?,
+        if let Some(spaces) = self.spaces.take() {
+            store.namespaces.install(&spaces);
         }
         store.durability.record_write();
         if store.watch_table.is_active() {
             let batch = self.scratch.batch.iter().map(|op| op_key(&op));
             store.watch_table.mark(self.changed.iter().map(Vec::as_slice).chain(batch));
+        }
+        Ok(true)
+    }
+
+    /// Writes the transaction or the batch. Returns false if there is nothing to write.
+    fn write_all(&mut self) -> CommandResult<bool> {
+        match self.transaction.take() {
+            Some(_) if self.changed.is_empty() => return Ok(false),
+            Some(transaction) => drop(transaction.commit()?),
+            None if self.scratch.batch.is_empty() => return Ok(self.has_written),
+            None => self.write_batch()?,
         }
         Ok(true)
     }
