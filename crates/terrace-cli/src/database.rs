@@ -72,6 +72,11 @@ impl ComparatorArg {
         options
     }
 
+    /// True if Terrace writes databases with the comparator.
+    pub(crate) fn is_writable(&self, dir: &Path) -> bool {
+        self.named_comparator(dir).is_writable
+    }
+
     /// Options for a command that writes to the database `dir`.
     pub(crate) fn options_for_writing(&self, dir: &Path) -> Result<Options, Failure> {
         let comparator = self.named_comparator(dir);

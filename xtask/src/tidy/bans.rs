@@ -52,7 +52,11 @@ static BANS: &[Ban] = &[
         paths: &["std::thread::spawn", "std::thread::scope", "std::thread::Builder"],
         reason: "a seed repeats a run only if one interface starts all threads",
         fix: "use terrace_env::Scheduler",
-        except: &[ENV, BENCH],
+        except: &[
+            ENV,
+            BENCH,
+            ("crates/terrace-server/src/threads.rs", "starts threads that live as long as the server"),
+        ],
     },
     Ban {
         paths: &["rand", "fastrand", "getrandom", "std::hash::RandomState", "rustix::rand"],

@@ -1,8 +1,8 @@
 //! Layers: a crate, and a module of the crate `terrace`, imports only lower layers.
 //!
 //! ```text
-//!   11  terrace-cli  terrace-capi  terrace-server
-//!   10  terrace-bench, a command of the program
+//!   11  terrace-cli  terrace-capi
+//!   10  terrace-bench  terrace-server, commands of the program
 //!    9  txn                                   .
 //!    8  db  destroy  verify  ...              .   modules of the crate `terrace`: a module may
 //!    :                                        .   also import its left neighbours in its layer
@@ -37,9 +37,9 @@ static CRATES: &[Crate] = &[
     at(2, "terrace-format"),
     at(9, "terrace"),
     at(10, "terrace-bench"),
+    at(10, "terrace-server"),
     at(11, "terrace-capi"),
     at(11, "terrace-cli"),
-    at(11, "terrace-server"),
     Crate { name: "terrace-testkit", layer: 10, dev_only: true },
     Crate { name: "terrace-linearizability", layer: 11, dev_only: true },
     Crate { name: "terrace-torture", layer: 12, dev_only: true },

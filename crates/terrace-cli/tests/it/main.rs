@@ -13,4 +13,6 @@ mod live;
 mod maintenance;
 mod restricted_process;
 mod shell;
+#[cfg(feature = "server")]
+mod serve;
 mod tour;

@@ -17,6 +17,7 @@ mod internal_key;
 mod log;
 mod manifest;
 mod operations;
+mod redis_protocol;
 mod repair;
 mod table;
 mod version_edit;
@@ -43,4 +44,5 @@ pub static TARGETS: &[Target] = &[
     directory::TARGET,
     repair::TARGET,
     operations::TARGET,
+    redis_protocol::TARGET,
 ];

@@ -1,0 +1,224 @@
+//! CLIENT and its subcommands.
+
+use std::sync::Arc;
+
+use super::subcommand::{Subcommand, dispatch};
+use super::{Args, Call};
+use crate::conn::{Client, ClientType, ReplyMode};
+use crate::failure::{CommandResult, Failure};
+use crate::resp::parse_u64;
+
+/// CLIENT subcommand
+pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    dispatch(call, args, "client", CLIENT)
+}
+
+static CLIENT: &[Subcommand] = &[
+    Subcommand { name: "getname", arity: 2, run: getname },
+    Subcommand { name: "getredir", arity: 2, run: getredir },
+    Subcommand { name: "id", arity: 2, run: id },
+    Subcommand { name: "info", arity: 2, run: info },
+    Subcommand { name: "kill", arity: -3, run: kill },
+    Subcommand { name: "list", arity: -2, run: list },
+    Subcommand { name: "no-evict", arity: 3, run: ok_on_off },
+    Subcommand { name: "reply", arity: 3, run: reply },
+    Subcommand { name: "setinfo", arity: 4, run: ok },
+    Subcommand { name: "setname", arity: 3, run: setname },
+    Subcommand { name: "tracking", arity: -3, run: tracking },
+    Subcommand { name: "trackinginfo", arity: 2, run: trackinginfo },
+    Subcommand { name: "unblock", arity: -3, run: unblock },
+    Subcommand { name: "unpause", arity: 2, run: ok },
+];
+
+fn ok(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    call.reply.ok();
+    Ok(())
+}
+
+fn ok_on_off(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if !args.is(2, "ON") && !args.is(2, "OFF") {
+        return Err(Failure::SYNTAX);
+    }
+    ok(call, args)
+}
+
+fn id(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    call.reply.integer(call.session.client.id as i64);
+    Ok(())
+}
+
+fn getname(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    let name = call.session.client.name.lock().clone();
+    call.reply.optional_bulk(Some(&*name).filter(|name| !name.is_empty()));
+    Ok(())
+}
+
+fn setname(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    check_name(args.at(2))?;
+    *call.session.client.name.lock() = args.at(2).to_vec();
+    ok(call, args)
+}
+
+/// Checks the name of a client.
+pub(super) fn check_name(name: &[u8]) -> CommandResult {
+    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Ok(());
+    }
+    Err(Failure::reply("ERR Client names cannot contain spaces, newlines or special characters."))
+}
+
+fn info(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    let text = call.session.client.describe(call.shared.clock.monotonic()) + "\n";
+    call.reply.verbatim(&text);
+    Ok(())
+}
+
+fn list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let mut clients = call.shared.clients.all();
+    if args.len() == 4 && args.is(2, "TYPE") {
+        let wanted = client_type(args.at(3))?;
+        clients.retain(|client| Some(client.client_type()) == wanted);
+    } else if args.len() > 3 && args.is(2, "ID") {
+        let ids: Option<Vec<u64>> = args.from(3).map(parse_u64).collect();
+        let ids = ids.ok_or(Failure::reply("ERR Invalid client ID"))?;
+        clients.retain(|client| ids.contains(&client.id));
+    } else if args.len() != 2 {
+        return Err(Failure::SYNTAX);
+    }
+    let now = call.shared.clock.monotonic();
+    let text: String = clients.iter().map(|client| client.describe(now) + "\n").collect();
+    call.reply.verbatim(&text);
+    Ok(())
+}
+
+/// Returns the type with the name `name`. No client here is a replica.
+fn client_type(name: &[u8]) -> CommandResult<Option<ClientType>> {
+    match name.to_ascii_lowercase().as_slice() {
+        b"normal" => Ok(Some(ClientType::Normal)),
+        b"pubsub" => Ok(Some(ClientType::PubSub)),
+        b"master" | b"replica" | b"slave" => Ok(None),
+        _ => {
+            let name = String::from_utf8_lossy(name);
+            Err(Failure::reply(format!("ERR Unknown client type '{name}'")))
+        }
+    }
+}
+
+/// Conditions of CLIENT KILL.
+#[derive(Default)]
+struct KillFilter<'a> {
+    id: Option<u64>,
+    peer: Option<&'a [u8]>,
+    local: Option<&'a [u8]>,
+    client_type: Option<Option<ClientType>>,
+    spares_caller: bool,
+}
+
+impl KillFilter<'_> {
+    fn is_match(&self, client: &Client, caller: &Client) -> bool {
+        self.id.is_none_or(|id| id == client.id)
+            && self.peer.is_none_or(|peer| peer == client.peer.as_bytes())
+            && self.local.is_none_or(|local| local == client.local.as_bytes())
+            && self.client_type.is_none_or(|wanted| wanted == Some(client.client_type()))
+            && !(self.spares_caller && client.id == caller.id)
+    }
+}
+
+fn kill(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let is_old_form = args.len() == 3;
+    let filter = if is_old_form {
+        KillFilter { peer: Some(args.at(2)), ..KillFilter::default() }
+    } else {
+        kill_filter(args)?
+    };
+    let mut clients = call.shared.clients.all();
+    clients.retain(|client| filter.is_match(client, &call.session.client));
+    for client in &clients {
+        if Arc::ptr_eq(client, &call.session.client) {
+            // The caller still gets the reply.
+            call.session.should_close = true;
+        } else {
+            client.kill();
+        }
+    }
+    match (is_old_form, clients.len()) {
+        (true, 0) => return Err(Failure::reply("ERR No such client")),
+        (true, _) => call.reply.ok(),
+        (false, count) => call.reply.count(count),
+    }
+    Ok(())
+}
+
+fn kill_filter(args: Args<'_>) -> CommandResult<KillFilter<'_>> {
+    let mut filter = KillFilter { spares_caller: true, ..KillFilter::default() };
+    if args.len() % 2 == 1 {
+        return Err(Failure::SYNTAX);
+    }
+    for index in (2..args.len()).step_by(2) {
+        let value = args.at(index + 1);
+        if args.is(index, "ID") {
+            let text = "ERR client-id should be greater than 0";
+            filter.id = Some(parse_u64(value).filter(|id| *id > 0).ok_or(Failure::reply(text))?);
+        } else if args.is(index, "ADDR") {
+            filter.peer = Some(value);
+        } else if args.is(index, "LADDR") {
+            filter.local = Some(value);
+        } else if args.is(index, "TYPE") {
+            filter.client_type = Some(client_type(value)?);
+        } else if args.is(index, "SKIPME") {
+            filter.spares_caller = !args.is(index + 1, "NO");
+        } else if args.is(index, "USER") && value == b"default" {
+        } else {
+            return Err(Failure::SYNTAX);
+        }
+    }
+    Ok(filter)
+}
+
+fn reply(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if args.is(2, "ON") {
+        call.session.reply_mode = ReplyMode::On;
+        call.reply.ok();
+    } else if args.is(2, "OFF") {
+        call.session.reply_mode = ReplyMode::Off;
+    } else if args.is(2, "SKIP") {
+        if call.session.reply_mode == ReplyMode::On {
+            call.session.reply_mode = ReplyMode::SkipBoth;
+        }
+    } else {
+        return Err(Failure::SYNTAX);
+    }
+    Ok(())
+}
+
+fn tracking(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if args.is(2, "OFF") && args.len() == 3 {
+        return ok(call, args);
+    }
+    Err(Failure::reply("ERR client-side caching (CLIENT TRACKING ON) is not supported by Terrace"))
+}
+
+fn trackinginfo(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    let reply = &mut *call.reply;
+    reply.map(3);
+    reply.bulk("flags");
+    reply.set(1);
+    reply.bulk("off");
+    reply.bulk("redirect");
+    reply.integer(-1);
+    reply.bulk("prefixes");
+    reply.array(0);
+    Ok(())
+}
+
+fn getredir(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    call.reply.integer(-1);
+    Ok(())
+}
+
+/// No command blocks a client, so there is none to unblock.
+fn unblock(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    args.integer(2)?;
+    call.reply.integer(0);
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! COMMAND and its subcommands: the table of commands for clients.
+
+use super::subcommand::{Subcommand, dispatch, is_arity};
+use super::table::{self, Command, find};
+use super::{Args, Call};
+use crate::failure::{CommandResult, Failure};
+use crate::resp::Reply;
+
+/// COMMAND [subcommand]
+pub(super) fn command(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if args.len() == 1 {
+        call.reply.array(table::all().count());
+        for row in table::all() {
+            reply_row(call.reply, row);
+        }
+        return Ok(());
+    }
+    dispatch(call, args, "command", COMMAND)
+}
+
+static COMMAND: &[Subcommand] = &[
+    Subcommand { name: "count", arity: 2, run: count },
+    Subcommand { name: "docs", arity: -2, run: docs },
+    Subcommand { name: "getkeys", arity: -3, run: getkeys },
+    Subcommand { name: "info", arity: -2, run: info },
+    Subcommand { name: "list", arity: -2, run: list },
+];
+
+fn reply_row(reply: &mut Reply, row: &Command) {
+    let flags: Vec<&str> = row.flags.names().collect();
+    reply.array(10);
+    reply.bulk(row.name);
+    reply.integer(i64::from(row.arity));
+    reply.set(flags.len());
+    for flag in flags {
+        reply.status(flag);
+    }
+    reply.count(row.keys.first);
+    reply.integer(i64::from(row.keys.last));
+    reply.count(row.keys.step);
+    reply.set(1);
+    reply.status(&format!("@{}", row.group));
+    // Tips, key specifications and subcommands.
+    for _ in 0..3 {
+        reply.array(0);
+    }
+}
+
+fn count(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    call.reply.count(table::all().count());
+    Ok(())
+}
+
+fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if args.len() == 2 {
+        call.reply.array(table::all().count());
+        for row in table::all() {
+            reply_row(call.reply, row);
+        }
+        return Ok(());
+    }
+    call.reply.array(args.len() - 2);
+    for name in args.from(2) {
+        match find(name) {
+            Some(row) => reply_row(call.reply, row),
+            None => call.reply.null_array(),
+        }
+    }
+    Ok(())
+}
+
+fn docs(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let rows: Vec<&Command> = match args.len() {
+        2 => table::all().collect(),
+        _ => args.from(2).filter_map(find).collect(),
+    };
+    call.reply.map(rows.len());
+    for row in rows {
+        call.reply.bulk(row.name);
+        let fields = [("summary", row.summary), ("since", row.since), ("group", row.group)];
+        call.reply.map(fields.len());
+        for (name, value) in fields {
+            call.reply.bulk(name);
+            call.reply.bulk(value);
+        }
+    }
+    Ok(())
+}
+
+fn list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let pattern = match args.len() {
+        2 => &b"*"[..],
+        5 if args.is(2, "FILTERBY") && args.is(3, "PATTERN") => args.at(4),
+        _ => return Err(Failure::SYNTAX),
+    };
+    let names: Vec<&str> = table::all()
+        .map(|row| row.name)
+        .filter(|name| crate::glob::is_match(pattern, name.as_bytes()))
+        .collect();
+    call.reply.bulks(&names);
+    Ok(())
+}
+
+fn getkeys(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let row = find(args.at(2)).ok_or(Failure::reply("ERR Invalid command specified"))?;
+    let inner: Vec<&[u8]> = args.from(2).collect();
+    if !is_arity(row.arity, inner.len()) {
+        return Err(Failure::reply("ERR Invalid number of arguments specified for command"));
+    }
+    let keys: Vec<&[u8]> = row.keys.positions(inner.len()).map(|index| inner[index]).collect();
+    if keys.is_empty() {
+        return Err(Failure::reply("ERR The command has no key arguments"));
+    }
+    call.reply.bulks(&keys);
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! CONFIG and its subcommands.
+
+use super::subcommand::{Subcommand, dispatch};
+use super::{Args, Call};
+use crate::failure::{CommandResult, Failure};
+use crate::settings;
+
+/// CONFIG subcommand
+pub(super) fn config(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    dispatch(call, args, "config", CONFIG)
+}
+
+static CONFIG: &[Subcommand] = &[
+    Subcommand { name: "get", arity: -3, run: get },
+    Subcommand { name: "resetstat", arity: 2, run: resetstat },
+    Subcommand { name: "rewrite", arity: 2, run: rewrite },
+    Subcommand { name: "set", arity: -4, run: set },
+];
+
+fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let patterns: Vec<&[u8]> = args.from(2).collect();
+    let found = settings::matching(call.shared, &patterns);
+    call.reply.map(found.len());
+    for (name, value) in found {
+        call.reply.bulk(name);
+        call.reply.bulk(value);
+    }
+    Ok(())
+}
+
+fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if args.len() % 2 == 1 {
+        return Err(Failure::SYNTAX);
+    }
+    for index in (2..args.len()).step_by(2) {
+        let name = String::from_utf8_lossy(args.at(index));
+        let value = String::from_utf8_lossy(args.at(index + 1));
+        settings::change(call.shared, &name, &value).map_err(Failure::reply)?;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn resetstat(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    call.shared.counters.reset();
+    call.reply.ok();
+    Ok(())
+}
+
+fn rewrite(_call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    Err(Failure::reply("ERR The server is running without a config file"))
+}

@@ -1,0 +1,159 @@
+//! INFO: the state of the server as text, with the sections and names of Redis.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+use super::connection::REDIS_VERSION;
+use super::scan::count_keys;
+use super::{Args, Call};
+use crate::conn::ChannelKind;
+use crate::failure::CommandResult;
+use crate::store::DATABASES;
+
+/// Section of INFO.
+struct Section {
+    name: &'static str,
+    write: fn(&mut Call<'_>, &mut String) -> CommandResult,
+}
+
+static SECTIONS: &[Section] = &[
+    Section { name: "Server", write: server },
+    Section { name: "Clients", write: clients },
+    Section { name: "Memory", write: memory },
+    Section { name: "Persistence", write: persistence },
+    Section { name: "Stats", write: stats },
+    Section { name: "Replication", write: replication },
+    Section { name: "CPU", write: cpu },
+    Section { name: "Cluster", write: cluster },
+    Section { name: "Keyspace", write: keyspace },
+    Section { name: "Terrace", write: terrace },
+];
+
+/// INFO [section ..]
+pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let is_all = args.len() == 1 || ["all", "default", "everything"].iter().any(|word| is_named(args, word));
+    let mut text = String::new();
+    for section in SECTIONS.iter().filter(|section| is_all || is_named(args, section.name)) {
+        if !text.is_empty() {
+            text += "\r\n";
+        }
+        text += &format!("# {}\r\n", section.name);
+        (section.write)(call, &mut text)?;
+    }
+    call.reply.verbatim(&text);
+    Ok(())
+}
+
+fn is_named(args: Args<'_>, name: &str) -> bool {
+    (1..args.len()).any(|index| args.is(index, name))
+}
+
+/// Appends the line `name:value`.
+fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
+    // Writing to a string succeeds.
+    let _ = write!(text, "{name}:{value}\r\n");
+}
+
+fn server(call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    let shared = call.shared;
+    let uptime = shared.clock.monotonic().saturating_sub(shared.started_at).as_secs();
+    line(text, "redis_version", REDIS_VERSION);
+    line(text, "terrace_version", env!("CARGO_PKG_VERSION"));
+    line(text, "redis_mode", "standalone");
+    line(text, "os", std::env::consts::OS);
+    line(text, "arch_bits", usize::BITS);
+    line(text, "process_id", std::process::id());
+    line(text, "run_id", &shared.run_id);
+    line(text, "tcp_port", shared.settings.fixed.port);
+    line(text, "server_time_usec", shared.clock.wall_us());
+    line(text, "uptime_in_seconds", uptime);
+    line(text, "uptime_in_days", uptime / 86_400);
+    Ok(())
+}
+
+fn clients(call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    line(text, "connected_clients", call.shared.clients.len());
+    line(text, "maxclients", call.shared.settings.max_clients());
+    line(text, "blocked_clients", 0);
+    Ok(())
+}
+
+fn memory(call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    let memory = call.shared.store.db.stats().memory;
+    line(text, "used_memory", memory.total() + call.shared.clients.buffered());
+    line(text, "used_memory_engine", memory.total());
+    line(text, "used_memory_clients", call.shared.clients.buffered());
+    line(text, "maxmemory", 0);
+    line(text, "maxmemory_policy", "noeviction");
+    Ok(())
+}
+
+fn persistence(call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    let durability = &call.shared.store.durability;
+    line(text, "loading", 0);
+    line(text, "rdb_bgsave_in_progress", 0);
+    line(text, "rdb_last_bgsave_status", "ok");
+    line(text, "aof_enabled", 1);
+    line(text, "aof_rewrite_in_progress", 0);
+    line(text, "aof_last_write_status", if durability.failure().is_some() { "err" } else { "ok" });
+    Ok(())
+}
+
+fn stats(call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    let shared = call.shared;
+    let counters = &shared.counters;
+    line(text, "total_connections_received", shared.clients.total());
+    line(text, "total_commands_processed", counters.commands());
+    line(text, "rejected_connections", counters.rejected_clients.load(Ordering::Relaxed));
+    line(text, "expired_keys", shared.store.expired_keys.load(Ordering::Relaxed));
+    line(text, "evicted_keys", 0);
+    line(text, "keyspace_hits", counters.hits.load(Ordering::Relaxed));
+    line(text, "keyspace_misses", counters.misses.load(Ordering::Relaxed));
+    line(text, "pubsub_channels", shared.pubsub.len(ChannelKind::Channel));
+    line(text, "pubsub_patterns", shared.pubsub.len(ChannelKind::Pattern));
+    line(text, "total_error_replies", counters.errors.load(Ordering::Relaxed));
+    Ok(())
+}
+
+fn replication(_call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    line(text, "role", "master");
+    line(text, "connected_slaves", 0);
+    line(text, "master_repl_offset", 0);
+    Ok(())
+}
+
+fn cpu(_call: &mut Call<'_>, _text: &mut String) -> CommandResult {
+    Ok(())
+}
+
+fn cluster(_call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    line(text, "cluster_enabled", 0);
+    Ok(())
+}
+
+fn keyspace(call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    let databases = match call.shared.store.layout {
+        crate::store::Layout::Raw => 1,
+        crate::store::Layout::Typed => DATABASES as u8,
+    };
+    for database in 0..databases {
+        let count = count_keys(call, database)?;
+        if count.keys > 0 {
+            let value = format!("keys={},expires={},avg_ttl=0", count.keys, count.keys_with_expiry);
+            line(text, &format!("db{database}"), value);
+        }
+    }
+    Ok(())
+}
+
+fn terrace(call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    let store = &call.shared.store;
+    let stats = store.db.stats();
+    line(text, "terrace_layout", store.layout.name());
+    line(text, "terrace_read_only", u8::from(store.is_read_only));
+    line(text, "terrace_last_sequence", stats.last_sequence);
+    for (level, row) in stats.levels.iter().enumerate().filter(|(_, row)| row.files > 0) {
+        line(text, &format!("terrace_level{level}"), format!("files={},bytes={}", row.files, row.bytes));
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! Keys of any type: deletion, existence, renaming, copies.
+
+use std::collections::HashSet;
+
+use super::subcommand::{Subcommand, dispatch};
+use super::{Args, Call};
+use crate::failure::{CommandResult, Failure};
+use crate::resp::parse_i64;
+use crate::store::{Entry, KeyRange, Layout, ValueType, not_in_raw_mode};
+
+/// DEL key ..; UNLINK
+pub(super) fn del(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let mut deleted = HashSet::new();
+    for key in args.from(1) {
+        let entry = if deleted.contains(key) { None } else { call.get(key)? };
+        if let Some(entry) = entry {
+            call.delete(key, &entry)?;
+            deleted.insert(key);
+        }
+    }
+    call.reply.count(deleted.len());
+    Ok(())
+}
+
+/// EXISTS key ..; TOUCH
+pub(super) fn exists(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if args.len() > 2 {
+        call.view.pin_state();
+    }
+    let mut count = 0;
+    for key in args.from(1) {
+        count += usize::from(call.get(key)?.is_some());
+    }
+    call.reply.count(count);
+    Ok(())
+}
+
+/// TYPE key
+pub(super) fn type_(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let entry = call.get(&args[1])?;
+    call.reply.status(entry.map_or("none", |entry| entry.header.value_type.name()));
+    Ok(())
+}
+
+/// RENAME key newkey
+pub(super) fn rename(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    rename_key(call, args, true)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// RENAMENX key newkey
+pub(super) fn renamenx(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let is_renamed = rename_key(call, args, false)?;
+    call.reply.integer(i64::from(is_renamed));
+    Ok(())
+}
+
+/// Renames a key. Returns false if the new name exists and may not be replaced.
+fn rename_key(call: &mut Call<'_>, args: Args<'_>, may_replace: bool) -> CommandResult<bool> {
+    let entry = call.get(&args[1])?.ok_or(Failure::reply("ERR no such key"))?;
+    if args[1] == args[2] {
+        return Ok(may_replace);
+    }
+    let replaced = call.get(&args[2])?;
+    if replaced.is_some() && !may_replace {
+        return Ok(false);
+    }
+    let database = call.session.database;
+    call.delete(&args[1], &entry)?;
+    put_copy(call, database, &args[2], &entry, replaced.as_ref())?;
+    Ok(true)
+}
+
+fn put_copy(
+    call: &mut Call<'_>,
+    database: u8,
+    key: &[u8],
+    entry: &Entry,
+    replaced: Option<&Entry>,
+) -> CommandResult {
+    let old_expiry = replaced.and_then(Entry::expires_at);
+    call.view.put(database, key, &entry.header, entry.value(), old_expiry)
+}
+
+/// COPY source destination [DB database] [REPLACE]
+pub(super) fn copy(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let mut database = call.session.database;
+    let mut may_replace = false;
+    let mut index = 3;
+    while index < args.len() {
+        if args.is(index, "REPLACE") {
+            may_replace = true;
+        } else if args.is(index, "DB") && index + 1 < args.len() {
+            index += 1;
+            database = existing_database(call, args, index)?;
+        } else {
+            return Err(Failure::SYNTAX);
+        }
+        index += 1;
+    }
+    if database == call.session.database && args[1] == args[2] {
+        return Err(same_object());
+    }
+    let entry = call.get(&args[1])?;
+    let replaced = call.view.get(database, &args[2])?;
+    let entry = entry.filter(|_| may_replace || replaced.is_none());
+    if let Some(entry) = &entry {
+        put_copy(call, database, &args[2], entry, replaced.as_ref())?;
+    }
+    call.reply.integer(i64::from(entry.is_some()));
+    Ok(())
+}
+
+fn same_object() -> Failure {
+    Failure::reply("ERR source and destination objects are the same")
+}
+
+/// Returns the database that argument `index` names. The raw layout has only database 0.
+pub(super) fn existing_database(call: &Call<'_>, args: Args<'_>, index: usize) -> CommandResult<u8> {
+    let database = args.database(index)?;
+    if database > 0 && call.shared.store.layout == Layout::Raw {
+        return Err(not_in_raw_mode("a database other than 0"));
+    }
+    Ok(database)
+}
+
+/// MOVE key db
+pub(super) fn move_(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let database = existing_database(call, args, 2)?;
+    if database == call.session.database {
+        return Err(same_object());
+    }
+    let entry = call.get(&args[1])?;
+    let is_free = call.view.get(database, &args[1])?.is_none();
+    let entry = entry.filter(|_| is_free);
+    if let Some(entry) = &entry {
+        put_copy(call, database, &args[1], entry, None)?;
+        call.delete(&args[1], entry)?;
+    }
+    call.reply.integer(i64::from(entry.is_some()));
+    Ok(())
+}
+
+/// RANDOMKEY
+///
+/// The key after a random point between the first and the last key. Keys after a wide gap are more
+/// probable than others.
+pub(super) fn randomkey(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    let first = edge_key(call, KeyRange::all())?;
+    let last = edge_key(call, KeyRange { is_reverse: true, ..KeyRange::all() })?;
+    let (Some(first), Some(last)) = (first, last) else {
+        call.reply.null();
+        return Ok(());
+    };
+    let point = random_point(&first, &last, call.shared.random.next_u64());
+    let found = edge_key(call, KeyRange { begin: Some(point), ..KeyRange::all() })?;
+    call.reply.bulk(found.unwrap_or(last));
+    Ok(())
+}
+
+fn edge_key(call: &mut Call<'_>, range: KeyRange) -> CommandResult<Option<Vec<u8>>> {
+    let mut scan = call.view.scan(call.session.database, range)?;
+    Ok(scan.next()?.map(|found| found.key.to_vec()))
+}
+
+/// Returns a key between `first` and `last`. The eight bytes after their common prefix are random.
+fn random_point(first: &[u8], last: &[u8], random: u64) -> Vec<u8> {
+    let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+    let head = |key: &[u8]| {
+        let mut bytes = [0; 8];
+        let rest = key.get(common..).unwrap_or_default();
+        let len = rest.len().min(8);
+        bytes[..len].copy_from_slice(&rest[..len]);
+        u64::from_be_bytes(bytes)
+    };
+    let low = head(first);
+    let span = head(last).saturating_sub(low).saturating_add(1);
+    let point = low + random % span.max(1);
+    [&first[..common], &point.to_be_bytes()].concat()
+}
+
+/// OBJECT subcommand
+pub(super) fn object(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    dispatch(call, args, "object", OBJECT)
+}
+
+static OBJECT: &[Subcommand] = &[
+    Subcommand { name: "encoding", arity: 3, run: object_encoding },
+    Subcommand { name: "freq", arity: 3, run: object_freq },
+    Subcommand { name: "idletime", arity: 3, run: |call, args| object_number(call, args, 0) },
+    Subcommand { name: "refcount", arity: 3, run: |call, args| object_number(call, args, 1) },
+];
+
+fn object_encoding(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let entry = call.get(&args[2])?;
+    match &entry {
+        Some(entry) => call.reply.bulk(encoding(entry)),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// Name of the encoding that Redis would use for a new value.
+fn encoding(entry: &Entry) -> &'static str {
+    /// Maximum length of a string in Redis' encoding `embstr`.
+    const MAX_EMBEDDED: usize = 44;
+    match entry.header.value_type {
+        ValueType::String if parse_i64(entry.value()).is_some() => "int",
+        ValueType::String if entry.value().len() <= MAX_EMBEDDED => "embstr",
+        ValueType::String => "raw",
+    }
+}
+
+fn object_freq(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if call.get(&args[2])?.is_none() {
+        call.reply.null();
+        return Ok(());
+    }
+    Err(Failure::reply(
+        "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+    ))
+}
+
+fn object_number(call: &mut Call<'_>, args: Args<'_>, number: i64) -> CommandResult {
+    match call.get(&args[2])? {
+        Some(_) => call.reply.integer(number),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::random_point;
+
+    #[test]
+    fn random_points_are_between_the_keys() {
+        for random in [0, 1, 77, u64::MAX] {
+            for (first, last) in [("a", "z"), ("key:1", "key:9"), ("a", "a"), ("", "\u{ff}")] {
+                let point = random_point(first.as_bytes(), last.as_bytes(), random);
+                assert!(point.as_slice() >= first.as_bytes(), "{first} {last} {random}");
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! EXEC takes the whole gate, runs the queue on one view, and commits one batch. Therefore other
+//! clients, and a crash, see all of its writes or none.
+
+use std::sync::atomic::Ordering;
+
+use super::execute::note_write;
+use super::table::{Command, Flags, Handler};
+use super::{Args, Call};
+use crate::conn::{Multi, QueuedCommand, Session, WatchedKey};
+use crate::failure::{CommandResult, Failure};
+use crate::resp::Reply;
+use crate::shared::Shared;
+use crate::store::{Scratch, View};
+
+/// Maximum size of the queued commands of a client, in bytes.
+const MAX_QUEUE: usize = 64 << 20;
+/// Size of the list entry of a queued command, in bytes.
+const ENTRY_BYTES: usize = size_of::<QueuedCommand>();
+
+/// MULTI
+pub(super) fn multi(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    if call.session.multi.is_some() {
+        return Err(Failure::reply("ERR MULTI calls can not be nested"));
+    }
+    call.session.multi = Some(Multi::default());
+    call.session.client.queued.store(1, Ordering::Relaxed);
+    call.reply.ok();
+    Ok(())
+}
+
+/// DISCARD
+pub(super) fn discard(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    if call.session.multi.is_none() {
+        return Err(Failure::reply("ERR DISCARD without MULTI"));
+    }
+    call.session.end_multi(call.shared);
+    call.reply.ok();
+    Ok(())
+}
+
+/// WATCH key ..
+pub(super) fn watch(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if call.session.multi.is_some() {
+        return Err(Failure::reply("ERR WATCH inside MULTI is not allowed"));
+    }
+    let database = call.session.database;
+    for key in args.from(1) {
+        let record_key = call.view.record_key(database, key).to_vec();
+        if call.session.watched.iter().any(|watched| watched.record_key == record_key) {
+            continue;
+        }
+        call.shared.store.watch_table.insert(&record_key, &call.session.mark);
+        // The entry is in the list first, so that an error does not leave a watch.
+        call.session.watched.push(WatchedKey { record_key, expires_at: None });
+        let entry = call.view.get(database, key)?;
+        if let (Some(watched), Some(entry)) = (call.session.watched.last_mut(), entry) {
+            watched.expires_at = entry.expires_at();
+        }
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// UNWATCH
+pub(super) fn unwatch(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    call.session.unwatch(call.shared);
+    call.reply.ok();
+    Ok(())
+}
+
+/// Queues a command for EXEC.
+pub(super) fn queue(
+    session: &mut Session,
+    command: &'static Command,
+    args: Args<'_>,
+    reply: &mut Reply,
+) -> CommandResult {
+    let client = &session.client;
+    let Some(multi) = &mut session.multi else { return Ok(()) };
+    let refused = if command.flags.contains(Flags::NO_MULTI) {
+        Some(Failure::reply(format!("ERR Command '{}' is not allowed inside a transaction", command.name)))
+    } else if multi.bytes > MAX_QUEUE {
+        Some(Failure::reply("ERR the queued commands exceed 64 MiB"))
+    } else {
+        None
+    };
+    if let Some(failure) = refused {
+        multi.is_aborted = true;
+        return Err(failure);
+    }
+    let (bytes, args) = args.to_owned();
+    multi.bytes += bytes.len() + size_of_val(&*args) + ENTRY_BYTES;
+    multi.commands.push(QueuedCommand { command, bytes, args });
+    client.queued.store(multi.commands.len() + 1, Ordering::Relaxed);
+    reply.status("QUEUED");
+    Ok(())
+}
+
+/// Runs the queue.
+pub(super) fn exec(
+    shared: &Shared,
+    session: &mut Session,
+    scratch: &mut Scratch,
+    reply: &mut Reply,
+) -> CommandResult {
+    let Some(multi) = &session.multi else { return Err(Failure::reply("ERR EXEC without MULTI")) };
+    if multi.is_aborted {
+        session.end_multi(shared);
+        return Err(Failure::reply("EXECABORT Transaction discarded because of previous errors."));
+    }
+    // Reads of a transaction may need a file.
+    let has_reads = !multi.commands.is_empty();
+    if !scratch.can_wait && has_reads && needs_slow_pool(shared, multi) {
+        return Err(Failure::NeedsSlowPool);
+    }
+    let _pass = shared.store.gate.enter_alone();
+    if is_any_watched_key_changed(shared, session) {
+        session.end_multi(shared);
+        reply.null_array();
+        return Ok(());
+    }
+    let multi = session.end_multi(shared).unwrap_or_default();
+    let before = reply.len();
+    match run_all(shared, session, &multi, scratch, reply) {
+        Ok(true) => note_write(shared, session, before..reply.len()),
+        Ok(false) => {}
+        Err(failure) => {
+            reply.truncate(before);
+            return Err(failure);
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if the queue has a long command, or would stall now.
+fn needs_slow_pool(shared: &Shared, multi: &Multi) -> bool {
+    let has = |flag| multi.commands.iter().any(|queued| queued.command.flags.contains(flag));
+    has(Flags::SLOW) || (has(Flags::WRITE) && shared.store.db.would_wait())
+}
+
+fn is_any_watched_key_changed(shared: &Shared, session: &Session) -> bool {
+    let now_ms = shared.store.now_ms();
+    session.mark.load(Ordering::SeqCst)
+        || session.watched.iter().any(|watched| watched.expires_at.is_some_and(|at| at <= now_ms))
+}
+
+/// Runs all queued commands on one view and commits it. Returns true if it wrote something.
+fn run_all(
+    shared: &Shared,
+    session: &mut Session,
+    multi: &Multi,
+    scratch: &mut Scratch,
+    reply: &mut Reply,
+) -> CommandResult<bool> {
+    // The transaction reads files, and the gate is held, so the thread may not give up in between.
+    let could_wait = std::mem::replace(&mut scratch.can_wait, true);
+    let view = View::begin_transaction(&shared.store, scratch);
+    let mut call = Call { shared, session, view, reply };
+    call.reply.array(multi.commands.len());
+    for queued in &multi.commands {
+        run_queued(&mut call, queued);
+    }
+    let committed = call.view.commit();
+    scratch.can_wait = could_wait;
+    committed
+}
+
+fn run_queued(call: &mut Call<'_>, queued: &QueuedCommand) {
+    let before = call.reply.len();
+    let args = Args::new(&queued.bytes, &queued.args);
+    let result = match queued.command.handler {
+        Handler::Run(function) => function(call, args),
+        Handler::Exec | Handler::Unsupported => Ok(()),
+    };
+    if let Err(failure) = result {
+        call.reply.truncate(before);
+        call.reply.error(failure.text().as_bytes());
+    }
+}

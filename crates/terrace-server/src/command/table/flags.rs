@@ -1,0 +1,67 @@
+//! Flags of commands.
+
+/// Set of properties of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Flags(u32);
+
+impl Flags {
+    /// Union of two sets.
+    pub(super) const fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// True if all flags of `other` are set.
+    pub(crate) const fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Names that COMMAND INFO shows.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        NAMES.iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| *name)
+    }
+}
+
+/// Flags that other modules ask for.
+impl Flags {
+    /// Changes keys.
+    pub(crate) const WRITE: Flags = WRITE;
+    /// Is long: it runs in the slow pool.
+    pub(crate) const SLOW: Flags = SLOW;
+    /// No write command runs beside it.
+    pub(crate) const ALONE: Flags = ALONE;
+    /// Is an error within MULTI.
+    pub(crate) const NO_MULTI: Flags = NO_MULTI;
+    /// Runs at once within MULTI.
+    pub(crate) const NOT_QUEUED: Flags = NOT_QUEUED;
+    /// Needs no login.
+    pub(crate) const NO_AUTH: Flags = NO_AUTH;
+    /// Is allowed for a subscriber in version 2 of the protocol.
+    pub(crate) const WHILE_SUBSCRIBED: Flags = WHILE_SUBSCRIBED;
+}
+
+pub(super) const NO_FLAGS: Flags = Flags(0);
+pub(super) const WRITE: Flags = Flags(1);
+pub(super) const READ: Flags = Flags(1 << 1);
+pub(super) const FAST: Flags = Flags(1 << 2);
+pub(super) const ADMIN: Flags = Flags(1 << 3);
+pub(super) const PUBSUB: Flags = Flags(1 << 4);
+pub(super) const BLOCKING: Flags = Flags(1 << 5);
+pub(super) const SLOW: Flags = Flags(1 << 6);
+pub(super) const ALONE: Flags = Flags(1 << 7);
+pub(super) const NO_MULTI: Flags = Flags(1 << 8);
+pub(super) const NOT_QUEUED: Flags = Flags(1 << 9);
+pub(super) const NO_AUTH: Flags = Flags(1 << 10);
+pub(super) const WHILE_SUBSCRIBED: Flags = Flags(1 << 11);
+pub(super) const READ_FAST: Flags = READ.and(FAST);
+pub(super) const WRITE_FAST: Flags = WRITE.and(FAST);
+
+static NAMES: &[(Flags, &str)] = &[
+    (WRITE, "write"),
+    (READ, "readonly"),
+    (FAST, "fast"),
+    (ADMIN, "admin"),
+    (PUBSUB, "pubsub"),
+    (BLOCKING, "blocking"),
+    (NO_MULTI, "no_multi"),
+    (NO_AUTH, "no_auth"),
+];

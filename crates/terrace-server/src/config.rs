@@ -1,0 +1,151 @@
+//! Configuration of a server.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use terrace::Options;
+
+use crate::store::{Layout, SyncMode};
+
+/// Configuration of a server. The default listens on the loopback address and port 6379.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// Directory of the database.
+    pub dir: PathBuf,
+    /// Options to open the database. The server also takes the clock and the randomness from them.
+    pub engine: Options,
+    /// Addresses to listen on.
+    pub bind: Vec<IpAddr>,
+    /// TCP port. None for no TCP at all, 0 for a free port.
+    pub port: Option<u16>,
+    /// Path of a Unix socket to listen on.
+    pub unix_socket: Option<PathBuf>,
+    /// Password that clients have to give.
+    pub password: Option<String>,
+    /// Listens on addresses other than loopback without a password.
+    pub no_protection: bool,
+    /// Layout that the directory must have, or that a new one gets.
+    pub layout: Option<Layout>,
+    /// Writes nothing to the directory.
+    pub read_only: bool,
+    /// Permits FLUSHALL and FLUSHDB in the raw layout.
+    pub allow_flush: bool,
+    /// Permits DEBUG.
+    pub enable_debug: bool,
+    /// Moment at which writes become safe against a power cut.
+    pub sync: SyncMode,
+    /// Maximum number of clients.
+    pub max_clients: usize,
+    /// Seconds after which an idle connection ends, or 0 for no limit.
+    pub timeout: u64,
+    /// Number of worker threads, 1 to 16. None for one less than the number of processors.
+    pub workers: Option<usize>,
+    /// Ends the server after SIGTERM and SIGINT.
+    pub handles_signals: bool,
+}
+
+impl ServerConfig {
+    /// Creates the default configuration for the directory `dir`.
+    pub fn new(dir: impl Into<PathBuf>) -> ServerConfig {
+        ServerConfig {
+            dir: dir.into(),
+            engine: Options::default(),
+            bind: vec![IpAddr::from([127, 0, 0, 1])],
+            port: Some(6379),
+            unix_socket: None,
+            password: None,
+            no_protection: false,
+            layout: None,
+            read_only: false,
+            allow_flush: false,
+            enable_debug: false,
+            sync: SyncMode::EverySecond,
+            max_clients: 10_000,
+            timeout: 0,
+            workers: None,
+            handles_signals: false,
+        }
+    }
+
+    /// True if clients of other machines cannot connect without a password.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.no_protection || self.bind.iter().all(IpAddr::is_loopback)
+    }
+
+    /// Number of worker threads.
+    pub(crate) fn worker_count(&self) -> usize {
+        /// Maximum number of workers.
+        const MAX: usize = 16;
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+        self.workers.unwrap_or(processors.saturating_sub(1)).clamp(1, MAX)
+    }
+
+    /// Checks the parts of the configuration against each other.
+    pub(crate) fn check(&self) -> Result<(), ServeError> {
+        let has_password = self.password.as_ref().is_some_and(|password| !password.is_empty());
+        if self.port.is_none() && self.unix_socket.is_none() {
+            return Err(ServeError::Config("neither a port nor a Unix socket to listen on".into()));
+        }
+        if self.port.is_some() && !has_password && !self.is_protected() {
+            return Err(ServeError::Config(
+                "an address other than loopback needs --requirepass or --no-protection".into(),
+            ));
+        }
+        if self.max_clients == 0 {
+            return Err(ServeError::Config("--max-clients is 0, expected at least 1".into()));
+        }
+        Ok(())
+    }
+}
+
+/// Reason why a server cannot start or run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Parts of the configuration contradict each other.
+    Config(String),
+    /// The database cannot be opened or closed.
+    Database(String),
+    /// An address cannot be used: the address, and the reason.
+    Listen(String, std::io::Error),
+    /// The system refused a thread or a runtime.
+    System(std::io::Error),
+}
+
+impl std::fmt::Display for ServeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ServeError::Config(reason) | ServeError::Database(reason) => f.write_str(reason),
+            ServeError::Listen(address, error) => write!(f, "listen on {address}: {error}"),
+            ServeError::System(error) => write!(f, "start the server: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+impl From<std::io::Error> for ServeError {
+    fn from(error: std::io::Error) -> ServeError {
+        ServeError::System(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_addresses_need_a_password() {
+        let mut config = ServerConfig::new("cities");
+        assert!(config.check().is_ok());
+        config.bind.push(IpAddr::from([0, 0, 0, 0]));
+        assert!(config.check().is_err());
+        config.password = Some("secret".into());
+        assert!(config.check().is_ok());
+        config.password = Some(String::new());
+        assert!(config.check().is_err());
+        config.no_protection = true;
+        assert!(config.check().is_ok());
+    }
+}

@@ -1,0 +1,356 @@
+//! Task of a connection.
+//!
+//! ```text
+//!   wait for input, space in the socket, an event of the mailbox, or a deadline
+//!     input   -> turn -> [slow pool: next turn] -> [wait for the sync] -> write
+//!     events  -> messages to the output, or the end
+//! ```
+//!
+//! An idle connection holds no buffer: the worker's buffer receives the bytes, and the session
+//! keeps only an unfinished command.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, Sleep};
+
+use super::client::Client;
+use super::session::Session;
+use super::stream::Stream;
+use super::turn::{self, TurnEnd};
+use super::worker::{Origin, Worker};
+use crate::resp::Reply;
+use crate::shared::Shared;
+
+/// Time until a new client has to be logged in.
+const LOGIN_TIME: Duration = Duration::from_secs(10);
+/// Time until a command has to be complete.
+const COMMAND_TIME: Duration = Duration::from_secs(30);
+/// Size of the unsent replies above which the connection reads no input, in bytes.
+const READ_STOP: usize = 1 << 20;
+/// Capacity that the shared memory for replies keeps, in bytes.
+const KEPT_CAPACITY: usize = 1 << 20;
+
+/// Reason why a connection continues.
+enum Wakeup {
+    /// Number of bytes in the worker's buffer.
+    Input(usize),
+    /// The socket has accepted a part of the output.
+    Output,
+    Events,
+    /// The client, a deadline or an error ended the connection.
+    End,
+}
+
+/// Connection of a client.
+struct Connection {
+    shared: Arc<Shared>,
+    worker: Rc<Worker>,
+    stream: Stream,
+    /// Not here while a thread of the slow pool has it.
+    session: Box<Session>,
+    accepted_at: Instant,
+    /// Time of the last byte of input.
+    last_input: Instant,
+    /// Time at which the unfinished command began.
+    unfinished_since: Option<Instant>,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+/// Serves a client until it leaves.
+pub(crate) async fn serve_connection(
+    shared: Arc<Shared>,
+    worker: Rc<Worker>,
+    stream: Stream,
+    origin: Origin,
+) {
+    let id = shared.clients.next_id();
+    let client = Arc::new(Client::new(id, origin.peer, origin.local, shared.clock.monotonic()));
+    let is_authenticated = shared.settings.password().is_none();
+    let session = Box::new(Session::new(Arc::clone(&client), origin.address, is_authenticated));
+    let now = Instant::now();
+    shared.clients.insert(&client);
+    let mut connection = Connection {
+        shared: Arc::clone(&shared),
+        worker,
+        stream,
+        session,
+        accepted_at: now,
+        last_input: now,
+        unfinished_since: None,
+        deadline: None,
+    };
+    connection.run().await;
+    connection.session.release(&shared);
+    shared.clients.remove(&client);
+}
+
+impl Connection {
+    async fn run(&mut self) {
+        if self.shared.is_draining() {
+            self.session.client.drain();
+        }
+        loop {
+            self.update_deadline();
+            match self.wait().await {
+                Wakeup::Input(len) => {
+                    if !self.serve_input(len).await {
+                        break;
+                    }
+                }
+                Wakeup::Output => {}
+                Wakeup::Events if !self.take_events() => break,
+                Wakeup::Events => {}
+                Wakeup::End => break,
+            }
+            if self.session.should_close && self.session.output.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// Moves the events of the mailbox to the output. Returns false if the client was killed.
+    fn take_events(&mut self) -> bool {
+        let session = &mut *self.session;
+        let (is_killed, is_draining) = session.client.take_events(session.is_resp3, &mut session.output);
+        session.should_close |= is_draining;
+        self.account();
+        !is_killed
+    }
+
+    /// Waits for the next reason to continue.
+    async fn wait(&mut self) -> Wakeup {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wakeup> {
+        if self.session.client.register(cx.waker()) {
+            return Poll::Ready(Wakeup::Events);
+        }
+        if !self.session.output.is_empty() {
+            match self.stream.poll_write(cx, &self.session.output) {
+                Poll::Ready(Ok(len)) if len > 0 => {
+                    self.session.output.drain(..len);
+                    self.account();
+                    return Poll::Ready(Wakeup::Output);
+                }
+                Poll::Ready(_) => return Poll::Ready(Wakeup::End),
+                Poll::Pending => {}
+            }
+        }
+        if self.session.output.len() <= READ_STOP && !self.session.should_close {
+            let mut buffer = self.worker.read_buffer.borrow_mut();
+            match self.stream.poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(len)) if len > 0 => return Poll::Ready(Wakeup::Input(len)),
+                Poll::Ready(_) => return Poll::Ready(Wakeup::End),
+                Poll::Pending => {}
+            }
+        }
+        match &mut self.deadline {
+            Some(deadline) => deadline.as_mut().poll(cx).map(|()| Wakeup::End),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Sets the next moment at which the connection ends without input.
+    fn update_deadline(&mut self) {
+        let session = &self.session;
+        let idle = self.shared.settings.idle_timeout();
+        let login = (!session.is_authenticated).then(|| self.accepted_at + LOGIN_TIME);
+        let command = self.unfinished_since.map(|since| since + COMMAND_TIME);
+        let idle = idle.filter(|_| session.subscription_count() == 0).map(|time| self.last_input + time);
+        let next = [login, command, idle].into_iter().flatten().min();
+        if next != self.deadline.as_ref().map(|deadline| deadline.deadline()) {
+            self.deadline = next.map(|at| Box::pin(tokio::time::sleep_until(at)));
+        }
+    }
+
+    /// Runs turns until the input of `len` bytes is used. Returns false if the connection ends.
+    async fn serve_input(&mut self, len: usize) -> bool {
+        if self.shared.settings.idle_timeout().is_some() {
+            self.last_input = Instant::now();
+        }
+        let mut end = self.first_turn(len);
+        loop {
+            if !self.finish_turn().await {
+                return false;
+            }
+            if end == TurnEnd::InputUsed || self.session.should_close {
+                break;
+            }
+            if end == TurnEnd::Limit {
+                tokio::task::yield_now().await;
+                if self.session.client.has_events() && !self.take_events() {
+                    return false;
+                }
+                if !self.drain_output().await {
+                    return false;
+                }
+                end = self.pending_turn();
+            } else {
+                end = match self.slow_turn().await {
+                    Some(end) => end,
+                    None => return false,
+                };
+            }
+        }
+        self.note_unfinished();
+        self.account();
+        true
+    }
+
+    fn note_unfinished(&mut self) {
+        if self.session.pending.is_empty() {
+            self.unfinished_since = None;
+        } else if self.unfinished_since.is_none() {
+            self.unfinished_since = Some(Instant::now());
+        }
+    }
+
+    /// Runs a turn on the bytes in the worker's buffer, or appends them to an unfinished command.
+    fn first_turn(&mut self, len: usize) -> TurnEnd {
+        let worker = Rc::clone(&self.worker);
+        let mut buffer = worker.read_buffer.borrow_mut();
+        if !self.session.pending.is_empty() {
+            self.session.pending.extend_from_slice(&buffer[..len]);
+            drop(buffer);
+            return self.pending_turn();
+        }
+        let (used, end) = self.turn(&mut buffer[..len]);
+        self.session.pending.extend_from_slice(&buffer[used..len]);
+        end
+    }
+
+    /// Runs a turn on the kept bytes.
+    fn pending_turn(&mut self) -> TurnEnd {
+        let mut pending = std::mem::take(&mut self.session.pending);
+        let (used, end) = self.turn(&mut pending);
+        self.keep(pending, used);
+        end
+    }
+
+    /// Keeps the bytes of `pending` after the first `used`.
+    fn keep(&mut self, mut pending: Vec<u8>, used: usize) {
+        if used < pending.len() {
+            pending.drain(..used);
+            self.session.pending = pending;
+        }
+    }
+
+    fn turn(&mut self, input: &mut [u8]) -> (usize, TurnEnd) {
+        let session = &mut *self.session;
+        let mut scratch = self.worker.scratch.borrow_mut();
+        let mut reply = self.worker.reply.borrow_mut();
+        let mut arg_ranges = self.worker.arg_ranges.borrow_mut();
+        reply.set_resp3(session.is_resp3);
+        session.parser.swap_memory(&mut arg_ranges);
+        let result = turn::run(&self.shared, session, input, &mut scratch, &mut reply);
+        if !session.is_parsed {
+            session.parser.swap_memory(&mut arg_ranges);
+        }
+        session.append_replies(&mut reply);
+        result
+    }
+
+    /// Continues with the next commands in the slow pool.
+    async fn slow_turn(&mut self) -> Option<TurnEnd> {
+        let placeholder = Box::new(Session::new(Arc::clone(&self.session.client), None, false));
+        let mut session = std::mem::replace(&mut self.session, placeholder);
+        let shared = Arc::clone(&self.shared);
+        let (sender, receiver) = oneshot::channel();
+        self.shared.slow_pool.submit(move |scratch| {
+            let mut pending = std::mem::take(&mut session.pending);
+            let mut reply = Reply::new();
+            reply.set_resp3(session.is_resp3);
+            let (used, end) = turn::run(&shared, &mut session, &mut pending, scratch, &mut reply);
+            session.append_replies(&mut reply);
+            // The receiver is missing if the worker has ended.
+            let _ = sender.send((session, pending, used, end));
+        });
+        let (session, pending, used, end) = receiver.await.ok()?;
+        self.session = session;
+        self.keep(pending, used);
+        Some(end)
+    }
+
+    /// Waits for the sync of the turn's writes if the mode demands it, and sends the replies as far
+    /// as the socket accepts them. Returns false if the connection ends.
+    async fn finish_turn(&mut self) -> bool {
+        if std::mem::take(&mut self.session.needs_sync) {
+            let ticket = self.shared.store.durability.request();
+            if let Err(cause) = self.shared.store.durability.wait(ticket).await {
+                self.session.replace_write_replies(&cause);
+            }
+        }
+        self.session.write_replies.clear();
+        let is_open = poll_fn(|cx| Poll::Ready(self.send(cx))).await.is_ok();
+        self.recycle_output();
+        is_open
+    }
+
+    /// Sends the output as far as the socket accepts it.
+    fn send(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let mut sent = 0;
+        let output = &mut self.session.output;
+        while sent < output.len() {
+            match self.stream.poll_write(cx, &output[sent..]) {
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(len) => sent += len?,
+                Poll::Pending => break,
+            }
+        }
+        if sent == output.len() {
+            output.clear();
+        } else {
+            output.drain(..sent);
+        }
+        Ok(())
+    }
+
+    /// Returns the memory of sent replies to the worker.
+    fn recycle_output(&mut self) {
+        let output = &mut self.session.output;
+        if output.is_empty() {
+            let memory = std::mem::take(output);
+            let mut reply = self.worker.reply.borrow_mut();
+            if reply.is_empty() && memory.capacity() <= KEPT_CAPACITY {
+                *reply.bytes_mut() = memory;
+            }
+        }
+    }
+
+    /// Waits until little enough output is unsent. Returns false if the connection ends.
+    async fn drain_output(&mut self) -> bool {
+        while self.session.output.len() > READ_STOP {
+            let sent = poll_fn(|cx| {
+                if self.session.client.has_events() {
+                    return Poll::Ready(None);
+                }
+                self.stream.poll_write(cx, &self.session.output).map(Some)
+            });
+            match sent.await {
+                None if self.take_events() => {}
+                Some(Ok(len)) if len > 0 => drop(self.session.output.drain(..len)),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Records the buffered bytes, and disconnects the largest client if all of them have too many.
+    fn account(&self) {
+        let bytes = self.session.pending.capacity() + self.session.output.capacity();
+        if bytes != self.session.client.buffered.load(std::sync::atomic::Ordering::Relaxed) {
+            self.shared.clients.set_buffered(&self.session.client, bytes);
+            if self.shared.clients.buffered() > self.shared.client_memory {
+                self.shared.clients.kill_largest();
+            }
+        }
+    }
+}

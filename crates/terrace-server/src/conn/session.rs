@@ -1,0 +1,208 @@
+//! State of a client that only its connection uses.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::client::Client;
+use super::pubsub::ChannelKind;
+use crate::command::Command;
+use crate::resp::{ArgRange, Parser, Reply};
+use crate::shared::Shared;
+use crate::store::Mark;
+
+/// Replies that the client wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReplyMode {
+    On,
+    Off,
+    /// No reply to the current command and the next one.
+    SkipBoth,
+    /// No reply to the current command.
+    SkipOne,
+}
+
+/// Command that waits for EXEC.
+#[derive(Debug)]
+pub(crate) struct QueuedCommand {
+    pub(crate) command: &'static Command,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) args: Vec<ArgRange>,
+}
+
+/// Queue of MULTI.
+#[derive(Debug, Default)]
+pub(crate) struct Multi {
+    pub(crate) commands: Vec<QueuedCommand>,
+    pub(crate) bytes: usize,
+    /// True after an error while commands were queued: EXEC fails.
+    pub(crate) is_aborted: bool,
+}
+
+/// Key of WATCH.
+#[derive(Debug)]
+pub(crate) struct WatchedKey {
+    pub(crate) record_key: Vec<u8>,
+    /// Expiry at the time of WATCH. An expiry until EXEC is a change.
+    pub(crate) expires_at: Option<u64>,
+}
+
+/// State of a client.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) client: Arc<Client>,
+    /// Address of the client. None for the Unix socket.
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) parser: Parser,
+    /// Received bytes that no turn has used, beginning with a command.
+    pub(crate) pending: Vec<u8>,
+    /// True if the parser already knows the command at the start of the pending bytes.
+    pub(crate) is_parsed: bool,
+    /// Replies that the socket has not accepted.
+    pub(crate) output: Vec<u8>,
+    pub(crate) is_authenticated: bool,
+    pub(crate) is_resp3: bool,
+    pub(crate) database: u8,
+    /// Name of the last command.
+    pub(crate) last_command: &'static str,
+    pub(crate) reply_mode: ReplyMode,
+    pub(crate) multi: Option<Multi>,
+    pub(crate) watched: Vec<WatchedKey>,
+    pub(crate) mark: Mark,
+    /// Channels, patterns and shard channels.
+    pub(crate) subscriptions: [BTreeSet<Vec<u8>>; 3],
+    /// The connection ends after the replies.
+    pub(crate) should_close: bool,
+    /// Parts of the turn's replies that acknowledge a write. Only in the mode `always`.
+    pub(crate) write_replies: Vec<Range<usize>>,
+    /// The replies of the turn wait for a sync.
+    pub(crate) needs_sync: bool,
+}
+
+impl Session {
+    /// Creates the state of a new client.
+    pub(crate) fn new(client: Arc<Client>, address: Option<IpAddr>, is_authenticated: bool) -> Session {
+        Session {
+            client,
+            address,
+            parser: Parser::new(),
+            pending: Vec::new(),
+            is_parsed: false,
+            output: Vec::new(),
+            is_authenticated,
+            is_resp3: false,
+            database: 0,
+            last_command: "NULL",
+            reply_mode: ReplyMode::On,
+            multi: None,
+            watched: Vec::new(),
+            mark: Mark::default(),
+            subscriptions: Default::default(),
+            should_close: false,
+            write_replies: Vec::new(),
+            needs_sync: false,
+        }
+    }
+
+    /// Number of subscriptions to channels and patterns.
+    pub(crate) fn subscription_count(&self) -> usize {
+        self.subscriptions[0].len() + self.subscriptions[1].len()
+    }
+
+    /// True if the client may only subscribe and unsubscribe.
+    pub(crate) fn is_subscriber_only(&self) -> bool {
+        !self.is_resp3 && self.subscriptions.iter().any(|channels| !channels.is_empty())
+    }
+
+    /// Chooses the database.
+    pub(crate) fn select(&mut self, database: u8) {
+        self.database = database;
+        self.client.database.store(database, Ordering::Relaxed);
+    }
+
+    /// Chooses the version of the protocol.
+    pub(crate) fn set_resp3(&mut self, is_resp3: bool, reply: &mut Reply) {
+        self.is_resp3 = is_resp3;
+        self.client.is_resp3.store(is_resp3, Ordering::Relaxed);
+        reply.set_resp3(is_resp3);
+    }
+
+    /// Ends all watches.
+    pub(crate) fn unwatch(&mut self, shared: &Shared) {
+        for watched in self.watched.drain(..) {
+            shared.store.watch_table.remove(&watched.record_key, &self.mark);
+        }
+        self.mark.store(false, Ordering::SeqCst);
+    }
+
+    /// Ends MULTI and all watches. Returns the queue.
+    pub(crate) fn end_multi(&mut self, shared: &Shared) -> Option<Multi> {
+        self.unwatch(shared);
+        self.client.queued.store(0, Ordering::Relaxed);
+        self.multi.take()
+    }
+
+    /// Adds or removes a subscription. Returns true if it changed.
+    pub(crate) fn set_subscription(
+        &mut self,
+        shared: &Shared,
+        kind: ChannelKind,
+        channel: &[u8],
+        is_on: bool,
+    ) -> bool {
+        let channels = &mut self.subscriptions[kind as usize];
+        let changed = if is_on { channels.insert(channel.to_vec()) } else { channels.remove(channel) };
+        if changed && is_on {
+            shared.pubsub.subscribe(kind, channel, &self.client);
+        } else if changed {
+            shared.pubsub.unsubscribe(kind, channel, &self.client);
+        }
+        self.client.subscriptions[kind as usize].store(channels.len(), Ordering::Relaxed);
+        changed
+    }
+
+    /// Ends MULTI, all watches and all subscriptions.
+    pub(crate) fn release(&mut self, shared: &Shared) {
+        self.end_multi(shared);
+        for kind in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::Shard] {
+            for channel in std::mem::take(&mut self.subscriptions[kind as usize]) {
+                shared.pubsub.unsubscribe(kind, &channel, &self.client);
+            }
+            self.client.subscriptions[kind as usize].store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Replies that wait for a sync.
+impl Session {
+    /// Moves the replies of a turn to the output.
+    pub(crate) fn append_replies(&mut self, reply: &mut Reply) {
+        if self.output.is_empty() {
+            std::mem::swap(&mut self.output, reply.bytes_mut());
+            return;
+        }
+        let offset = self.output.len();
+        for range in &mut self.write_replies {
+            *range = range.start + offset..range.end + offset;
+        }
+        self.output.extend_from_slice(reply.as_bytes());
+        reply.bytes_mut().clear();
+    }
+
+    /// Replaces the replies of the turn's writes by an error, because the sync has failed.
+    pub(crate) fn replace_write_replies(&mut self, cause: &str) {
+        let error =
+            format!("-MISCONF Errors writing to the database: {}\r\n", cause.replace(['\r', '\n'], " "));
+        let mut output = Vec::with_capacity(self.output.len());
+        let mut done = 0;
+        for range in self.write_replies.drain(..) {
+            output.extend_from_slice(self.output.get(done..range.start).unwrap_or_default());
+            output.extend_from_slice(error.as_bytes());
+            done = range.end;
+        }
+        output.extend_from_slice(self.output.get(done..).unwrap_or_default());
+        self.output = output;
+    }
+}

@@ -1,0 +1,109 @@
+//! Turn: one pass over the input of a connection.
+//!
+//! A turn ends with the input, or after a limit, so that one client cannot delay the others.
+
+use std::time::Duration;
+
+use super::session::{ReplyMode, Session};
+use crate::command::{self, Args, Flow};
+use crate::resp::{Limits, Parser, Reply, Step};
+use crate::shared::Shared;
+use crate::store::Scratch;
+
+/// Maximum number of commands of a turn.
+const MAX_COMMANDS: usize = 1000;
+/// Maximum duration of a turn. It is checked every [`CHECK_PERIOD`] commands.
+const MAX_DURATION: Duration = Duration::from_millis(1);
+/// Number of commands between two looks at the clock.
+const CHECK_PERIOD: usize = 16;
+/// Size of the replies after which a turn ends, in bytes.
+pub(super) const MAX_OUTPUT: usize = 1 << 20;
+
+/// Reason for the end of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnEnd {
+    /// The rest of the input is an unfinished command, or nothing.
+    InputUsed,
+    /// The rest of the input may hold commands.
+    Limit,
+    /// A thread of the slow pool continues with the next command.
+    NeedsSlowPool,
+}
+
+/// Runs the commands in `input`. Returns the number of used bytes.
+pub(super) fn run(
+    shared: &Shared,
+    session: &mut Session,
+    input: &mut [u8],
+    scratch: &mut Scratch,
+    reply: &mut Reply,
+) -> (usize, TurnEnd) {
+    let start = shared.clock.monotonic();
+    // The parser is not part of the session meanwhile, so that a command may change the session.
+    let mut parser = std::mem::take(&mut session.parser);
+    let mut used = 0;
+    let mut count = 0;
+    let end = loop {
+        let buffer = &mut input[used..];
+        match next_command(session, &mut parser, buffer, reply) {
+            Step::Incomplete => break TurnEnd::InputUsed,
+            Step::Empty => {}
+            Step::Command => {
+                let args = Args::new(buffer, parser.args());
+                if run_one(shared, session, args, scratch, reply) == Flow::NeedsSlowPool {
+                    session.is_parsed = true;
+                    break TurnEnd::NeedsSlowPool;
+                }
+                count += 1;
+            }
+        }
+        used += parser.consumed();
+        parser.begin();
+        let is_late =
+            count % CHECK_PERIOD == 0 && shared.clock.monotonic().saturating_sub(start) > MAX_DURATION;
+        if session.should_close {
+            break TurnEnd::InputUsed;
+        }
+        if count == MAX_COMMANDS || reply.len() > MAX_OUTPUT || is_late {
+            break TurnEnd::Limit;
+        }
+    };
+    session.parser = parser;
+    shared.counters.record_turn(count as u64);
+    session.client.last_active_ms.store(start.as_millis() as u64, std::sync::atomic::Ordering::Relaxed);
+    (used, end)
+}
+
+/// Parses the next command. After a violation of the protocol, the connection ends.
+fn next_command(session: &mut Session, parser: &mut Parser, buffer: &mut [u8], reply: &mut Reply) -> Step {
+    if std::mem::take(&mut session.is_parsed) {
+        return Step::Command;
+    }
+    let limits = if session.is_authenticated { &Limits::AFTER_LOGIN } else { &Limits::BEFORE_LOGIN };
+    parser.advance(buffer, limits).unwrap_or_else(|error| {
+        reply.error(error.to_string().as_bytes());
+        session.should_close = true;
+        parser.begin();
+        Step::Incomplete
+    })
+}
+
+fn run_one(
+    shared: &Shared,
+    session: &mut Session,
+    args: Args<'_>,
+    scratch: &mut Scratch,
+    reply: &mut Reply,
+) -> Flow {
+    let before = reply.len();
+    let flow = command::execute(shared, session, args, scratch, reply);
+    if session.reply_mode != ReplyMode::On && flow == Flow::Done {
+        reply.truncate(before);
+        session.reply_mode = match session.reply_mode {
+            ReplyMode::SkipBoth => ReplyMode::SkipOne,
+            ReplyMode::SkipOne => ReplyMode::On,
+            other => other,
+        };
+    }
+    flow
+}

@@ -1,0 +1,98 @@
+//! Worker: a thread with a runtime of its own. A connection stays on its worker.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::LocalSet;
+
+use super::stream::Stream;
+use crate::resp::{ArgRange, Reply};
+use crate::shared::Shared;
+use crate::store::Scratch;
+
+/// Size of the buffer that all connections of a worker share, in bytes.
+const READ_BUFFER: usize = 64 << 10;
+
+/// Accepted socket on its way to a worker. The number of clients bounds their number.
+#[derive(Debug)]
+pub(crate) struct NewConnection {
+    pub(crate) socket: Socket,
+    pub(crate) origin: Origin,
+}
+
+/// Both ends of a socket.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    /// None for the Unix socket.
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) peer: String,
+    pub(crate) local: String,
+}
+
+/// Socket without a runtime.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Socket {
+    /// Sends an error and closes the socket.
+    pub(crate) fn refuse(mut self, error: &[u8]) {
+        // The client may have left already.
+        let _ = match &mut self {
+            Socket::Tcp(socket) => socket.write(error),
+            Socket::Unix(socket) => socket.write(error),
+        };
+    }
+
+    /// Registers the socket at the runtime of the current thread.
+    fn register(self) -> std::io::Result<Stream> {
+        Ok(match self {
+            Socket::Tcp(socket) => Stream::Tcp(tokio::net::TcpStream::from_std(socket)?),
+            Socket::Unix(socket) => Stream::Unix(tokio::net::UnixStream::from_std(socket)?),
+        })
+    }
+}
+
+/// Memory of a worker. Its connections use it in turn, and never across a wait.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(super) read_buffer: RefCell<Vec<u8>>,
+    pub(super) reply: RefCell<Reply>,
+    pub(super) scratch: RefCell<Scratch>,
+    pub(super) arg_ranges: RefCell<Vec<ArgRange>>,
+}
+
+impl Worker {
+    /// Serves connections until the sender of `connections` is dropped.
+    pub(crate) fn run(
+        shared: &Arc<Shared>,
+        slot: usize,
+        mut connections: UnboundedReceiver<NewConnection>,
+    ) -> std::io::Result<()> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let worker = Rc::new(Worker {
+            read_buffer: RefCell::new(vec![0; READ_BUFFER]),
+            reply: RefCell::new(Reply::new()),
+            scratch: RefCell::new(Scratch::new(slot, false)),
+            arg_ranges: RefCell::new(Vec::new()),
+        });
+        let local = LocalSet::new();
+        local.block_on(&runtime, async {
+            while let Some(NewConnection { socket, origin }) = connections.recv().await {
+                let shared = Arc::clone(shared);
+                let worker = Rc::clone(&worker);
+                // A socket that cannot be registered is closed.
+                let Ok(stream) = socket.register() else { continue };
+                tokio::task::spawn_local(super::serve_connection(shared, worker, stream, origin));
+            }
+        });
+        Ok(())
+    }
+}

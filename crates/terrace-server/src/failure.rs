@@ -1,0 +1,75 @@
+//! Reasons why a command has no normal reply.
+
+use std::borrow::Cow;
+
+/// Result of a command or of a part of it.
+pub(crate) type CommandResult<T = ()> = Result<T, Failure>;
+
+/// Reason why a command has no normal reply. Nothing was written.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Error for the client. Its text begins with a code.
+    Reply(Cow<'static, str>),
+    /// Error of the database.
+    Engine(terrace::Error),
+    /// The command would wait for storage, or is long. A thread of the slow pool repeats it.
+    NeedsSlowPool,
+}
+
+impl Failure {
+    /// Unknown word, or too many of them.
+    pub(crate) const SYNTAX: Failure = Failure::Reply(Cow::Borrowed("ERR syntax error"));
+    /// Text that is no integer.
+    pub(crate) const NOT_AN_INTEGER: Failure =
+        Failure::Reply(Cow::Borrowed("ERR value is not an integer or out of range"));
+
+    /// Error with the text `text`.
+    pub(crate) fn reply(text: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::Reply(text.into())
+    }
+
+    /// Text of the error reply.
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        match self {
+            Failure::Reply(text) => Cow::Borrowed(text),
+            Failure::Engine(error) => Cow::Owned(engine_text(error)),
+            Failure::NeedsSlowPool => Cow::Borrowed("ERR the command has to wait for storage"),
+        }
+    }
+}
+
+fn engine_text(error: &terrace::Error) -> String {
+    match error {
+        terrace::Error::BackgroundError(cause) => {
+            format!(
+                "MISCONF Errors writing to the database, which refuses writes until it is reopened: {cause}"
+            )
+        }
+        terrace::Error::Corruption(damage) => format!("ERR damaged: {damage}"),
+        error if error.is_retryable() => format!("ERR no space: {error}"),
+        error => format!("ERR {error}"),
+    }
+}
+
+impl From<terrace::Error> for Failure {
+    fn from(error: terrace::Error) -> Failure {
+        if error.is_would_wait() { Failure::NeedsSlowPool } else { Failure::Engine(error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_is_no_error_for_the_client() {
+        assert!(matches!(Failure::from(terrace::Error::WouldWait), Failure::NeedsSlowPool));
+    }
+
+    #[test]
+    fn refused_writes() {
+        let cause = std::sync::Arc::new(terrace::Error::NotSupported("sync".into()));
+        let text = Failure::from(terrace::Error::BackgroundError(cause)).text().into_owned();
+        assert!(text.starts_with("MISCONF ") && text.contains("sync"), "{text}");
+    }
+}

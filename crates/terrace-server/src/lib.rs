@@ -1,0 +1,30 @@
+//! Server that speaks the Redis protocol over a LevelDB directory.
+//!
+//! ```text
+//!   resp/     the protocol as bytes: parser and replies
+//!   conn/     sockets, workers, turns, clients, channels
+//!   command/  the table of commands and their functions
+//!   store/    records of both layouts, atomicity, durability, expiry
+//!   server    starts and ends all of it
+//! ```
+//!
+//! [`serve`] runs a server until its end is requested. The guide is `docs/guide/server.md`.
+
+mod command;
+mod config;
+mod conn;
+mod failure;
+mod glob;
+#[doc(hidden)]
+pub mod resp;
+mod server;
+mod settings;
+mod shared;
+mod store;
+mod threads;
+
+pub use config::{ServeError, ServerConfig};
+pub use std::net::IpAddr;
+
+pub use server::{Addresses, ServerHandle, serve};
+pub use store::{Layout, SyncMode};

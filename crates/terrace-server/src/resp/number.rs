@@ -1,0 +1,92 @@
+//! Numbers as text, by Redis' rules.
+
+/// Returns the integer that `text` is, in its only form: digits after an optional minus sign, and
+/// no leading zero.
+pub fn parse_i64(text: &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match text.split_first() {
+        Some((b'-', digits)) => (true, digits),
+        _ => (false, text),
+    };
+    let magnitude = parse_u64(digits)?;
+    match (is_negative, magnitude) {
+        (false, magnitude) => i64::try_from(magnitude).ok(),
+        (true, 0) => None,
+        (true, magnitude) => 0i64.checked_sub_unsigned(magnitude),
+    }
+}
+
+/// Returns the number that `text` is: digits without a leading zero.
+pub fn parse_u64(text: &[u8]) -> Option<u64> {
+    match text {
+        [b'0'] => Some(0),
+        [b'1'..=b'9', ..] if text.len() <= 20 => text.iter().try_fold(0u64, |number, byte| {
+            let digit = byte.wrapping_sub(b'0');
+            (digit <= 9).then_some(())?;
+            number.checked_mul(10)?.checked_add(u64::from(digit))
+        }),
+        _ => None,
+    }
+}
+
+/// Returns the number that `text` is, in decimal or exponent form. `inf` is a number, `nan` is not.
+pub fn parse_double(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let is_infinite = {
+        let unsigned = text.trim_start_matches(['+', '-']);
+        unsigned.eq_ignore_ascii_case("inf") || unsigned.eq_ignore_ascii_case("infinity")
+    };
+    if text.is_empty()
+        || text.len() > 256
+        || !(is_infinite || text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte)))
+    {
+        return None;
+    }
+    text.parse().ok().filter(|number: &f64| !number.is_nan())
+}
+
+/// Returns the shortest text that stands for `number`, without an exponent.
+pub fn format_double(number: f64) -> String {
+    if number.is_infinite() {
+        return if number > 0.0 { "inf".into() } else { "-inf".into() };
+    }
+    if number == 0.0 {
+        return if number.is_sign_negative() { "-0".into() } else { "0".into() };
+    }
+    format!("{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<i64>) {
+        assert_eq!(parse_i64(text.as_bytes()), expected, "{text}");
+    }
+
+    #[test]
+    fn integers() {
+        check("0", Some(0));
+        check("-17", Some(-17));
+        check("9223372036854775807", Some(i64::MAX));
+        check("-9223372036854775808", Some(i64::MIN));
+    }
+
+    #[test]
+    fn other_forms_of_integers() {
+        for text in ["", "-", "+1", "-0", "00", "01", " 1", "1 ", "1a", "9223372036854775808"] {
+            check(text, None);
+        }
+        check("-9223372036854775809", None);
+        check("99999999999999999999", None);
+    }
+
+    #[test]
+    fn doubles() {
+        assert_eq!(parse_double(b"3.0e3"), Some(3000.0));
+        assert_eq!(parse_double(b"-inf"), Some(f64::NEG_INFINITY));
+        assert_eq!([parse_double(b"nan"), parse_double(b"1 "), parse_double(b"")], [None; 3]);
+        assert_eq!(format_double(1e20), "100000000000000000000");
+        assert_eq!(format_double(0.1), "0.1");
+    }
+}

@@ -1,0 +1,244 @@
+//! Settings that clients can read, and some of them change: CONFIG GET and CONFIG SET.
+//!
+//! A setting is one row of [`SETTINGS`]. The settings of redis.conf that have no effect here are
+//! rows of [`WITHOUT_EFFECT`]: clients can set and read them, because clients and test suites do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use terrace_sync::native_locks::Mutex;
+
+use crate::resp::{Limits, parse_u64};
+use crate::shared::Shared;
+use crate::store::{DATABASES, SyncMode};
+
+/// Values that can change while the server runs.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    password: Mutex<Option<Arc<[u8]>>>,
+    max_clients: AtomicUsize,
+    /// Seconds, or 0 for no limit.
+    idle_timeout: AtomicU64,
+    /// Values of the settings without effect that a client has changed.
+    without_effect: Mutex<BTreeMap<&'static str, String>>,
+    /// Values that are fixed at the start.
+    pub(crate) fixed: FixedSettings,
+}
+
+/// Values that are fixed at the start.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FixedSettings {
+    pub(crate) port: u16,
+    pub(crate) bind: String,
+    pub(crate) unix_socket: String,
+    pub(crate) dir: String,
+    pub(crate) is_flush_allowed: bool,
+    pub(crate) is_debug_enabled: bool,
+    pub(crate) is_protected: bool,
+}
+
+impl Settings {
+    pub(crate) fn new(
+        password: Option<&str>,
+        max_clients: usize,
+        idle_timeout: u64,
+        fixed: FixedSettings,
+    ) -> Settings {
+        Settings {
+            password: Mutex::new(password.filter(|text| !text.is_empty()).map(|text| text.as_bytes().into())),
+            max_clients: AtomicUsize::new(max_clients),
+            idle_timeout: AtomicU64::new(idle_timeout),
+            without_effect: Mutex::new(BTreeMap::new()),
+            fixed,
+        }
+    }
+
+    /// Password of the server.
+    pub(crate) fn password(&self) -> Option<Arc<[u8]>> {
+        self.password.lock().clone()
+    }
+
+    /// Maximum number of clients.
+    pub(crate) fn max_clients(&self) -> usize {
+        self.max_clients.load(Ordering::Relaxed)
+    }
+
+    /// Time after which an idle connection ends.
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+        let seconds = self.idle_timeout.load(Ordering::Relaxed);
+        (seconds > 0).then(|| Duration::from_secs(seconds))
+    }
+}
+
+/// Change of a setting. The error is the reason of a refusal.
+type Change = fn(&Shared, &str) -> Result<(), String>;
+
+/// A setting.
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    get: fn(&Shared) -> String,
+    /// None if it is fixed at the start.
+    set: Option<Change>,
+}
+
+/// Settings with an effect.
+static SETTINGS: &[Setting] = &[
+    Setting {
+        name: "appendfsync",
+        get: |shared| shared.store.durability.mode().to_string(),
+        set: Some(set_sync),
+    },
+    Setting { name: "bind", get: |shared| shared.settings.fixed.bind.clone(), set: None },
+    Setting { name: "databases", get: |_| DATABASES.to_string(), set: None },
+    Setting { name: "dir", get: |shared| shared.settings.fixed.dir.clone(), set: None },
+    Setting {
+        name: "enable-debug-command",
+        get: |shared| yes_no(shared.settings.fixed.is_debug_enabled),
+        set: None,
+    },
+    Setting {
+        name: "maxclients",
+        get: |shared| shared.settings.max_clients().to_string(),
+        set: Some(set_max_clients),
+    },
+    Setting { name: "port", get: |shared| shared.settings.fixed.port.to_string(), set: None },
+    Setting { name: "protected-mode", get: |shared| yes_no(shared.settings.fixed.is_protected), set: None },
+    Setting { name: "proto-max-bulk-len", get: |_| Limits::AFTER_LOGIN.arg_bytes.to_string(), set: None },
+    Setting { name: "requirepass", get: password_text, set: Some(set_password) },
+    Setting {
+        name: "timeout",
+        get: |shared| shared.settings.idle_timeout.load(Ordering::Relaxed).to_string(),
+        set: Some(set_idle_timeout),
+    },
+    Setting { name: "unixsocket", get: |shared| shared.settings.fixed.unix_socket.clone(), set: None },
+];
+
+/// Settings of redis.conf without effect, with the value that they have first.
+static WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("activedefrag", "no"),
+    ("active-expire-effort", "1"),
+    ("appendonly", "yes"),
+    ("auto-aof-rewrite-percentage", "100"),
+    ("client-query-buffer-limit", "268435456"),
+    ("hash-max-listpack-entries", "128"),
+    ("hash-max-listpack-value", "64"),
+    ("hz", "10"),
+    ("latency-monitor-threshold", "0"),
+    ("lazyfree-lazy-eviction", "no"),
+    ("lazyfree-lazy-expire", "no"),
+    ("lazyfree-lazy-user-del", "no"),
+    ("lazyfree-lazy-user-flush", "no"),
+    ("list-max-listpack-size", "-2"),
+    ("loglevel", "notice"),
+    ("maxmemory", "0"),
+    ("maxmemory-policy", "noeviction"),
+    ("maxmemory-samples", "5"),
+    ("min-replicas-max-lag", "10"),
+    ("min-replicas-to-write", "0"),
+    ("notify-keyspace-events", ""),
+    ("rdbcompression", "yes"),
+    ("save", ""),
+    ("set-max-intset-entries", "512"),
+    ("slowlog-log-slower-than", "10000"),
+    ("slowlog-max-len", "128"),
+    ("stop-writes-on-bgsave-error", "yes"),
+    ("tcp-keepalive", "300"),
+    ("zset-max-listpack-entries", "128"),
+    ("zset-max-listpack-value", "64"),
+];
+
+/// Returns the names and values of all settings that match one of `patterns`.
+pub(crate) fn matching(shared: &Shared, patterns: &[&[u8]]) -> Vec<(&'static str, String)> {
+    let is_wanted = |name: &str| {
+        patterns.iter().any(|pattern| crate::glob::is_match(&pattern.to_ascii_lowercase(), name.as_bytes()))
+    };
+    let with_effect =
+        SETTINGS.iter().filter(|row| is_wanted(row.name)).map(|row| (row.name, (row.get)(shared)));
+    let changed = shared.settings.without_effect.lock();
+    let without_effect = WITHOUT_EFFECT
+        .iter()
+        .filter(|(name, _)| is_wanted(name))
+        .map(|(name, value)| (*name, changed.get(name).cloned().unwrap_or_else(|| (*value).to_owned())));
+    let mut found: Vec<_> = with_effect.chain(without_effect).collect();
+    found.sort_unstable();
+    found
+}
+
+/// Changes the setting `name`.
+///
+/// # Errors
+///
+/// The text of the error reply.
+pub(crate) fn change(shared: &Shared, name: &str, value: &str) -> Result<(), String> {
+    let failed =
+        |reason: &str| format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}");
+    if let Some(setting) = SETTINGS.iter().find(|row| row.name.eq_ignore_ascii_case(name)) {
+        let set = setting.set.ok_or_else(|| failed("can't set immutable config"))?;
+        return set(shared, value).map_err(|reason| failed(&reason));
+    }
+    match WITHOUT_EFFECT.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        Some(("notify-keyspace-events", _)) if !value.is_empty() => {
+            Err(failed("keyspace events are not supported"))
+        }
+        Some((known, _)) => {
+            shared.settings.without_effect.lock().insert(known, value.to_owned());
+            Ok(())
+        }
+        None => Err(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")),
+    }
+}
+
+fn yes_no(is_yes: bool) -> String {
+    if is_yes { "yes".into() } else { "no".into() }
+}
+
+fn set_sync(shared: &Shared, value: &str) -> Result<(), String> {
+    let mode =
+        SyncMode::by_name(value).ok_or("argument(s) must be one of the following: everysec, always, no")?;
+    shared.store.durability.set_mode(mode);
+    Ok(())
+}
+
+fn set_max_clients(shared: &Shared, value: &str) -> Result<(), String> {
+    let count = parse_u64(value.as_bytes()).filter(|count| (1..=1_000_000).contains(count));
+    let count = count.ok_or("argument must be between 1 and 1000000 inclusive")?;
+    shared.settings.max_clients.store(count as usize, Ordering::Relaxed);
+    Ok(())
+}
+
+fn set_idle_timeout(shared: &Shared, value: &str) -> Result<(), String> {
+    let seconds = parse_u64(value.as_bytes()).filter(|seconds| *seconds <= i32::MAX as u64);
+    let seconds = seconds.ok_or("argument must be between 0 and 2147483647 inclusive")?;
+    shared.settings.idle_timeout.store(seconds, Ordering::Relaxed);
+    Ok(())
+}
+
+fn set_password(shared: &Shared, value: &str) -> Result<(), String> {
+    if value.is_empty() && !shared.settings.fixed.is_protected {
+        return Err("the server listens beyond this machine and needs a password".into());
+    }
+    *shared.settings.password.lock() = (!value.is_empty()).then(|| value.as_bytes().into());
+    Ok(())
+}
+
+fn password_text(shared: &Shared) -> String {
+    shared.settings.password().map_or(String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lower_case() {
+        let mut names: Vec<&str> =
+            SETTINGS.iter().map(|row| row.name).chain(WITHOUT_EFFECT.iter().map(|row| row.0)).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(names.iter().all(|name| *name == name.to_ascii_lowercase()));
+    }
+}

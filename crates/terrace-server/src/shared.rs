@@ -1,0 +1,89 @@
+//! State that all threads of the server share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use terrace_env::{Clock, Random};
+use tokio::sync::watch;
+
+use crate::conn::{ClientRegistry, LoginAttempts, PubSub, SlowPool};
+use crate::settings::Settings;
+use crate::store::Store;
+
+/// Phase of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Running,
+    /// No new clients; the others end after their current turns.
+    Draining,
+}
+
+/// State that all threads share.
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) settings: Settings,
+    pub(crate) clients: ClientRegistry,
+    pub(crate) pubsub: PubSub,
+    pub(crate) slow_pool: SlowPool,
+    pub(crate) login_attempts: LoginAttempts,
+    pub(crate) counters: Counters,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    /// Monotonic time of the start.
+    pub(crate) started_at: Duration,
+    /// Maximum size of the unfinished input and the unsent output of all clients, in bytes.
+    pub(crate) client_memory: usize,
+    /// Number that identifies this run of the server.
+    pub(crate) run_id: String,
+    pub(crate) phase: watch::Sender<Phase>,
+    /// False while DEBUG has switched the expiry job off.
+    pub(crate) is_expiry_job_on: AtomicBool,
+}
+
+impl Shared {
+    /// True if the server ends.
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.phase.borrow() != Phase::Running
+    }
+
+    /// Advances the phase.
+    pub(crate) fn advance_phase(&self, phase: Phase) {
+        self.phase.send_modify(|now| *now = phase.max(*now));
+    }
+}
+
+/// Counters for INFO. A thread adds once per turn.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    commands: AtomicU64,
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) rejected_clients: AtomicU64,
+}
+
+impl Counters {
+    /// Counts the commands of a turn.
+    pub(crate) fn record_turn(&self, commands: u64) {
+        // Relaxed, here and below: only INFO reads the numbers.
+        self.commands.fetch_add(commands, Ordering::Relaxed);
+    }
+
+    /// Number of commands.
+    pub(crate) fn commands(&self) -> u64 {
+        self.commands.load(Ordering::Relaxed)
+    }
+
+    /// Counts an event.
+    pub(crate) fn add(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sets all counters to zero.
+    pub(crate) fn reset(&self) {
+        for counter in [&self.commands, &self.hits, &self.misses, &self.errors, &self.rejected_clients] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+}

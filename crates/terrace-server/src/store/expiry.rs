@@ -1,0 +1,110 @@
+//! Deletion of expired keys and of discarded namespaces, in the background.
+//!
+//! ```text
+//!   02 <= now   02 ms space key  -->  01 space key has this expiry?  delete both
+//!                                     otherwise                      delete the index entry
+//! ```
+//!
+//! The job takes the same locks as a write command, so it never deletes a key that a client has
+//! just replaced. It sleeps nine times as long as it works.
+
+use std::time::Duration;
+
+use terrace::{ReadOptions, WriteBatch};
+
+use super::Store;
+use super::layout::{Layout, expiry_bound, garbage_key, parse_expiry_key, space_bounds};
+use super::namespaces::garbage_spaces;
+
+/// Maximum number of index entries of one run.
+const RUN: usize = 1000;
+/// Pause after a run that found nothing to do.
+const IDLE_PAUSE: Duration = Duration::from_millis(100);
+/// Ratio of the pause to the work before it.
+const PAUSE_RATIO: u32 = 9;
+
+/// State of the job.
+#[derive(Debug)]
+pub(crate) struct ExpiryJob {
+    slot: usize,
+    /// Milliseconds since 1970. The index is empty before this time.
+    done_until: u64,
+}
+
+impl ExpiryJob {
+    /// Creates the job for the thread with the gate's slot `slot`.
+    pub(crate) fn new(slot: usize) -> ExpiryJob {
+        ExpiryJob { slot, done_until: 0 }
+    }
+
+    /// Works once and returns the pause until the next run.
+    pub(crate) fn run(&mut self, store: &Store) -> Duration {
+        if store.layout == Layout::Raw || store.is_read_only {
+            return IDLE_PAUSE;
+        }
+        let start = store.clock.monotonic();
+        // An error means that the database is damaged or full. Commands report it to clients.
+        let has_more = self.delete_expired(store).unwrap_or(false);
+        let _ = collect_garbage(store);
+        let pause = store.clock.monotonic().saturating_sub(start) * PAUSE_RATIO;
+        if has_more { pause } else { pause.max(IDLE_PAUSE) }
+    }
+
+    /// Deletes expired keys, at most [`RUN`]. Returns true if there may be more.
+    pub(crate) fn delete_expired(&mut self, store: &Store) -> terrace::Result<bool> {
+        let now_ms = store.now_ms();
+        // The clock may have been set back. Entries are never added before the present.
+        self.done_until = self.done_until.min(now_ms);
+        let mut options = ReadOptions::default().fill_cache(false);
+        options.lower_bound = Some(expiry_bound(self.done_until));
+        options.upper_bound = Some(expiry_bound(now_ms.saturating_add(1)));
+        let mut index = store.db.iter_with(&options);
+        for _ in 0..RUN {
+            let Some((entry, _)) = index.next_entry()? else {
+                self.done_until = now_ms;
+                return Ok(false);
+            };
+            match parse_expiry_key(entry) {
+                Some((at, record)) => {
+                    self.delete_one(store, entry, at, &record)?;
+                    self.done_until = at;
+                }
+                None => store.db.delete(entry)?,
+            }
+        }
+        Ok(true)
+    }
+
+    fn delete_one(&self, store: &Store, entry: &[u8], at: u64, record: &[u8]) -> terrace::Result<()> {
+        let key = record.get(store.layout.prefix_len()..).unwrap_or_default();
+        let _pass = store.gate.enter(self.slot, &[key]);
+        let stored = store.db.get_pinned(record)?;
+        let header = stored.as_deref().and_then(|stored| store.layout.header(stored));
+        let is_expired = header.is_some_and(|header| header.expires_at == Some(at));
+        let mut batch = WriteBatch::new();
+        batch.delete(entry);
+        if is_expired {
+            batch.delete(record);
+        }
+        store.db.write(&batch)?;
+        store.durability.record_write();
+        if is_expired {
+            store.record_expired(1);
+            if store.watch_table.is_active() {
+                store.watch_table.mark(std::iter::once(record));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Deletes the records of discarded namespaces. The garbage record is deleted last, so the work
+/// continues after a crash.
+pub(crate) fn collect_garbage(store: &Store) -> terrace::Result<()> {
+    for space in garbage_spaces(&store.db)? {
+        let (begin, end) = space_bounds(space);
+        store.db.delete_range(begin..end)?;
+        store.db.delete(garbage_key(space))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Locks that make commands atomic.
+//!
+//! ```text
+//!   write command   its own slot of the gate, then the stripes of its keys in order
+//!   EXEC, FLUSHALL  all slots of the gate: no write command is running
+//! ```
+//!
+//! Each thread has a slot of its own, so that write commands of different threads share no cache
+//! line here. A thread holds these locks while a command runs, never while it waits for a client.
+
+use terrace_sync::native_locks::{Mutex, MutexGuard};
+
+/// Number of stripes.
+const STRIPES: usize = 1024;
+
+/// Lock in a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct GateSlot(Mutex<()>);
+
+/// Gate and stripes of a database.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    slots: Vec<GateSlot>,
+    stripes: Vec<Mutex<()>>,
+}
+
+/// Right to run a write command, or to run alone.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Pass<'a> {
+    _stripes: Stripes<'a>,
+    _slots: Slots<'a>,
+}
+
+/// Guards of slots. A field is held for its drop.
+#[derive(Debug)]
+#[allow(dead_code)]
+enum Slots<'a> {
+    Own(MutexGuard<'a, ()>),
+    All(Vec<MutexGuard<'a, ()>>),
+}
+
+/// Guards of stripes. A field is held for its drop.
+#[derive(Debug)]
+#[allow(dead_code)]
+enum Stripes<'a> {
+    None,
+    One(MutexGuard<'a, ()>),
+    Some(Vec<MutexGuard<'a, ()>>),
+}
+
+impl Gate {
+    /// Creates a gate for `threads` threads.
+    pub(crate) fn new(threads: usize) -> Gate {
+        Gate {
+            slots: (0..threads.max(1)).map(|_| GateSlot::default()).collect(),
+            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+        }
+    }
+
+    /// Waits until no other write command uses one of `keys` and nothing runs alone.
+    pub(crate) fn enter<'a>(&'a self, slot: usize, keys: &[&[u8]]) -> Pass<'a> {
+        let own = self.slots[slot % self.slots.len()].0.lock();
+        let stripes = match keys {
+            [] => Stripes::None,
+            [key] => Stripes::One(self.stripes[stripe(key)].lock()),
+            keys => Stripes::Some(self.lock_in_order(keys)),
+        };
+        Pass { _stripes: stripes, _slots: Slots::Own(own) }
+    }
+
+    fn lock_in_order(&self, keys: &[&[u8]]) -> Vec<MutexGuard<'_, ()>> {
+        let mut stripes: Vec<usize> = keys.iter().map(|key| stripe(key)).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        stripes.into_iter().map(|stripe| self.stripes[stripe].lock()).collect()
+    }
+
+    /// Waits until no write command is running, and lets none start.
+    pub(crate) fn enter_alone(&self) -> Pass<'_> {
+        let all = self.slots.iter().map(|slot| slot.0.lock()).collect();
+        Pass { _stripes: Stripes::None, _slots: Slots::All(all) }
+    }
+}
+
+/// Stripe of a key: FNV-1a. Keys of one stripe only wait for each other.
+fn stripe(key: &[u8]) -> usize {
+    let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (hash >> 20) as usize % STRIPES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn repeated_keys_do_not_deadlock() {
+        let gate = Gate::new(1);
+        drop(gate.enter(0, &[b"b", b"a", b"b"]));
+        drop(gate.enter(0, &[b"a"]));
+    }
+
+    #[test]
+    fn alone_excludes_write_commands() {
+        let gate = Gate::new(4);
+        let running = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for slot in 0..3 {
+                let gate = &gate;
+                let running = &running;
+                scope.spawn(move || {
+                    for round in 0..2000u32 {
+                        let pass = gate.enter(slot, &[&round.to_le_bytes()]);
+                        running.fetch_add(1, Ordering::SeqCst);
+                        running.fetch_sub(1, Ordering::SeqCst);
+                        drop(pass);
+                    }
+                });
+            }
+            for _ in 0..500 {
+                let _pass = gate.enter_alone();
+                assert_eq!(running.load(Ordering::SeqCst), 0);
+            }
+        });
+    }
+}

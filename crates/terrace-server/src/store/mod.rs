@@ -1,0 +1,227 @@
+//! Redis databases in a LevelDB directory.
+//!
+//! ```text
+//!   Store   the open database, its layout, the locks and tables that all threads share
+//!   View    reads and writes of one command, or of one EXEC; commits one batch
+//!   layout  records as bytes            marker      the typed directory as bytes
+//!   gate    atomicity                   watch_table WATCH
+//!   expiry  deletes expired keys and discarded namespaces
+//! ```
+//!
+//! The commands use the database only through `View`. This module knows no client and no protocol.
+
+mod cursors;
+mod durability;
+mod expiry;
+mod gate;
+mod key_scan;
+mod layout;
+mod marker;
+mod namespaces;
+mod view;
+mod watch_table;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use terrace::{Db, Options, WriteBatch, WriteOptions};
+use terrace_sync::native_locks::Mutex;
+
+pub(crate) use cursors::Cursors;
+pub(crate) use durability::Durability;
+pub use durability::SyncMode;
+pub(crate) use expiry::ExpiryJob;
+pub(crate) use gate::{Gate, Pass};
+pub(crate) use key_scan::KeyRange;
+pub use layout::Layout;
+pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
+pub(crate) use namespaces::Namespaces;
+pub(crate) use view::{Entry, Scratch, View, not_in_raw_mode};
+pub(crate) use watch_table::{Mark, WatchTable};
+
+/// An open directory with everything that its clients share.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) db: Db,
+    pub(crate) layout: Layout,
+    /// True if no command may write.
+    pub(crate) is_read_only: bool,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) gate: Gate,
+    pub(crate) watch_table: WatchTable,
+    pub(crate) cursors: Cursors,
+    pub(crate) durability: Durability,
+    pub(crate) clock: Arc<dyn terrace_env::Clock>,
+    /// Number of keys of each database, with the moment for which it is right.
+    pub(crate) key_counts: Mutex<[Option<KeyCount>; DATABASES]>,
+    /// Number of keys that the expiry job or a reader has found expired and deleted.
+    pub(crate) expired_keys: AtomicU64,
+}
+
+/// Number of keys at a moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyCount {
+    pub(crate) keys: u64,
+    pub(crate) keys_with_expiry: u64,
+    /// Sequence number of the counted state.
+    pub(crate) sequence: u64,
+    /// Milliseconds since 1970 at which the first of the keys expires.
+    pub(crate) valid_until: u64,
+}
+
+/// Options to open a store.
+#[derive(Debug, Clone)]
+pub(crate) struct StoreOptions {
+    pub(crate) engine: Options,
+    /// Layout that the user demands.
+    pub(crate) layout: Option<Layout>,
+    pub(crate) is_read_only: bool,
+    pub(crate) sync: SyncMode,
+    /// Number of threads that run commands.
+    pub(crate) threads: usize,
+}
+
+impl Store {
+    /// Opens the directory `dir`, and creates a database there if none exists and the store is
+    /// writable.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be opened, or it does not have the demanded layout.
+    pub(crate) fn open(dir: &Path, options: &StoreOptions) -> Result<Store, String> {
+        let engine = options.engine.clone().create_if_missing(!options.is_read_only);
+        let opened =
+            if options.is_read_only { Db::open_read_only(dir, &engine) } else { Db::open(dir, &engine) };
+        let db = opened.map_err(|error| error.to_string())?;
+        let layout = detect_layout(&db, options).map_err(|reason| format!("{}: {reason}", dir.display()))?;
+        let namespaces = Namespaces::load(&db, layout)?;
+        Ok(Store {
+            layout,
+            is_read_only: options.is_read_only,
+            namespaces,
+            gate: Gate::new(options.threads),
+            watch_table: WatchTable::default(),
+            cursors: Cursors::default(),
+            durability: Durability::new(options.sync),
+            clock: Arc::clone(&engine.env.clock),
+            key_counts: Mutex::new([None; DATABASES]),
+            expired_keys: AtomicU64::new(0),
+            db,
+        })
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.wall_us() / 1000
+    }
+
+    /// Records that `keys` keys were deleted because they had expired.
+    pub(crate) fn record_expired(&self, keys: u64) {
+        // Relaxed: only INFO reads the number.
+        self.expired_keys.fetch_add(keys, Ordering::Relaxed);
+    }
+}
+
+/// Returns the layout of the directory. A writable empty directory becomes a typed one, unless the
+/// options demand the raw layout.
+fn detect_layout(db: &Db, options: &StoreOptions) -> Result<Layout, String> {
+    let read = |key: &[u8]| db.get(key).map_err(|error| error.to_string());
+    if let Some(marker) = read(marker::MARKER_KEY)? {
+        marker::check_marker(&marker)?;
+        return match options.layout {
+            Some(Layout::Raw) => Err("the directory has the typed layout, and --layout raw was given".into()),
+            _ => Ok(Layout::Typed),
+        };
+    }
+    if read(marker::SPACES_KEY)?.is_some() {
+        return Err("the marker of the typed layout is missing".into());
+    }
+    let is_empty = db.iter().next_entry().map_err(|error| error.to_string())?.is_none();
+    match options.layout {
+        Some(Layout::Typed) if !is_empty => {
+            Err("another program wrote the database, so it has the raw layout, and --layout typed was given"
+                .into())
+        }
+        Some(Layout::Raw) => Ok(Layout::Raw),
+        _ if is_empty && !options.is_read_only => {
+            write_marker(db).map_err(|error| error.to_string())?;
+            Ok(Layout::Typed)
+        }
+        _ => Ok(Layout::Raw),
+    }
+}
+
+fn write_marker(db: &Db) -> terrace::Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(marker::MARKER_KEY, marker::encode_marker());
+    batch.put(marker::SPACES_KEY, marker::encode_spaces(&marker::initial_spaces()));
+    db.write_with(&batch, &WriteOptions::default().sync(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace::Env;
+
+    fn options(env: &Env) -> StoreOptions {
+        StoreOptions {
+            engine: Options::default().env(env.clone()),
+            layout: None,
+            is_read_only: false,
+            sync: SyncMode::EverySecond,
+            threads: 1,
+        }
+    }
+
+    /// Opens the directory with `entries` of another program, and formats its layout.
+    fn layout_of(
+        entries: &[(&[u8], &[u8])],
+        change: impl Fn(StoreOptions) -> StoreOptions,
+    ) -> Result<Layout, String> {
+        let env = Env::in_memory();
+        let engine = Options::default().env(env.clone()).create_if_missing(true);
+        let db = Db::open("cities", &engine).unwrap();
+        for (key, value) in entries {
+            db.put(key, value).unwrap();
+        }
+        db.close().unwrap();
+        Store::open(Path::new("cities"), &change(options(&env))).map(|store| store.layout)
+    }
+
+    #[test]
+    fn layouts_of_directories() {
+        assert_eq!(layout_of(&[], |options| options), Ok(Layout::Typed));
+        assert_eq!(layout_of(&[(b"a", b"b")], |options| options), Ok(Layout::Raw));
+        let raw = layout_of(&[], |options| StoreOptions { layout: Some(Layout::Raw), ..options });
+        assert_eq!(raw, Ok(Layout::Raw));
+        let read_only = layout_of(&[], |options| StoreOptions { is_read_only: true, ..options });
+        assert_eq!(read_only, Ok(Layout::Raw));
+    }
+
+    #[test]
+    fn typed_directory_stays_typed() {
+        let env = Env::in_memory();
+        for _ in 0..2 {
+            let store = Store::open(Path::new("cities"), &options(&env)).unwrap();
+            assert_eq!(store.layout, Layout::Typed);
+        }
+        let raw = StoreOptions { layout: Some(Layout::Raw), ..options(&env) };
+        assert!(Store::open(Path::new("cities"), &raw).unwrap_err().contains("--layout raw"));
+    }
+
+    #[test]
+    fn damaged_marker_is_never_served_as_raw() {
+        let damaged = layout_of(&[(marker::MARKER_KEY, b"\0\x01\0\0abcd")], |options| options);
+        assert_eq!(damaged, Err("cities: the marker of the typed layout is damaged".into()));
+        let missing = layout_of(&[(marker::SPACES_KEY, b"x")], |options| options);
+        assert_eq!(missing, Err("cities: the marker of the typed layout is missing".into()));
+    }
+
+    #[test]
+    fn foreign_database_is_never_typed() {
+        let typed =
+            layout_of(&[(b"a", b"b")], |options| StoreOptions { layout: Some(Layout::Typed), ..options });
+        assert!(typed.unwrap_err().contains("raw layout"));
+    }
+}

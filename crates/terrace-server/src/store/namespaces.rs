@@ -1,0 +1,85 @@
+//! Namespaces of the Redis databases. FLUSHDB gives a database a new one, SWAPDB exchanges two.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use terrace::{Db, WriteBatch};
+
+use super::layout::{DATABASES, Layout, garbage_key, garbage_prefix, parse_garbage_key};
+use super::marker::{self, Spaces};
+
+/// Current namespace of each database.
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    spaces: [AtomicU16; DATABASES],
+}
+
+impl Namespaces {
+    /// Reads the map of a directory.
+    pub(crate) fn load(db: &Db, layout: Layout) -> Result<Namespaces, String> {
+        let spaces = match layout {
+            Layout::Raw => marker::initial_spaces(),
+            Layout::Typed => {
+                let stored = db.get(marker::SPACES_KEY).map_err(|error| error.to_string())?;
+                stored
+                    .as_deref()
+                    .and_then(marker::decode_spaces)
+                    .ok_or("the map of the databases is damaged")?
+            }
+        };
+        Ok(Namespaces { spaces: spaces.map(AtomicU16::new) })
+    }
+
+    /// Returns the namespace of `database`.
+    pub(crate) fn space(&self, database: u8) -> u16 {
+        // Relaxed: a command that runs beside SWAPDB or FLUSHDB may use either namespace. A write
+        // command holds a pass of the gate, whose lock orders the accesses.
+        self.spaces[usize::from(database)].load(Ordering::Relaxed)
+    }
+
+    /// Returns the map.
+    pub(crate) fn all(&self) -> Spaces {
+        std::array::from_fn(|database| self.space(database as u8))
+    }
+
+    /// Installs the map that a committed batch has stored. The caller holds the whole gate.
+    pub(crate) fn install(&self, spaces: &Spaces) {
+        for (space, new) in self.spaces.iter().zip(spaces) {
+            space.store(*new, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the map in which `databases` are empty. Appends to `batch` the new map, and garbage
+    /// records for the old namespaces.
+    pub(crate) fn flush(&self, db: &Db, databases: &[u8], batch: &mut WriteBatch) -> terrace::Result<Spaces> {
+        let mut used: Vec<u16> = garbage_spaces(db)?;
+        let mut spaces = self.all();
+        used.extend_from_slice(&spaces);
+        for database in databases {
+            let space = &mut spaces[usize::from(*database)];
+            batch.put(garbage_key(*space), b"");
+            // At most 65,536 namespaces: the garbage collection frees them, long before.
+            *space = (0..=u16::MAX).find(|free| !used.contains(free)).unwrap_or(*space);
+            used.push(*space);
+        }
+        batch.put(marker::SPACES_KEY, marker::encode_spaces(&spaces));
+        Ok(spaces)
+    }
+
+    /// Returns the map with two databases exchanged, and appends it to `batch`.
+    pub(crate) fn swap(&self, first: u8, second: u8, batch: &mut WriteBatch) -> Spaces {
+        let mut spaces = self.all();
+        spaces.swap(usize::from(first), usize::from(second));
+        batch.put(marker::SPACES_KEY, marker::encode_spaces(&spaces));
+        spaces
+    }
+}
+
+/// Returns the namespaces that wait for their garbage collection.
+pub(crate) fn garbage_spaces(db: &Db) -> terrace::Result<Vec<u16>> {
+    let mut records = db.prefix(garbage_prefix());
+    let mut spaces = Vec::new();
+    while let Some((key, _)) = records.next_entry()? {
+        spaces.extend(parse_garbage_key(key));
+    }
+    Ok(spaces)
+}

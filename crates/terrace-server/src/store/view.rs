@@ -1,0 +1,364 @@
+//! View: the reads and writes of one command, or of all commands of one EXEC.
+//!
+//! ```text
+//!   command   get from the database, put into a batch, commit: one write
+//!   EXEC      get and put in a transaction of the engine, commit: one write
+//! ```
+//!
+//! A view shows no expired key. Its clock stands still, so that all commands of an EXEC agree.
+
+use terrace::{
+    Db, Isolation, PinnedValue, ReadOptions, Transaction, TransactionOptions, WriteBatch, WriteOptions,
+};
+
+use super::Store;
+use super::key_scan::{KeyRange, KeyScan};
+use super::layout::{Header, Layout, ValueType, expiry_key};
+use super::marker::Spaces;
+use crate::failure::{CommandResult, Failure};
+
+/// Maximum size of the reads and writes of an EXEC in memory, in bytes.
+const TRANSACTION_MEMORY: usize = 256 << 20;
+
+/// Memory of a thread that its commands reuse, and the rights of the thread.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    /// Slot of the thread in the gate.
+    pub(crate) slot: usize,
+    /// True if the thread may wait for storage.
+    pub(crate) can_wait: bool,
+    batch: WriteBatch,
+    record_key: Vec<u8>,
+    record_value: Vec<u8>,
+}
+
+impl Scratch {
+    /// Creates the memory of the thread with the gate's slot `slot`.
+    pub(crate) fn new(slot: usize, can_wait: bool) -> Scratch {
+        Scratch { slot, can_wait, batch: WriteBatch::new(), record_key: Vec::new(), record_value: Vec::new() }
+    }
+}
+
+/// Stored value of a key.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    stored: Stored,
+    pub(crate) header: Header,
+}
+
+#[derive(Debug)]
+enum Stored {
+    Pinned(PinnedValue),
+    Copied(Vec<u8>),
+}
+
+impl Entry {
+    /// Bytes after the header.
+    pub(crate) fn value(&self) -> &[u8] {
+        let stored: &[u8] = match &self.stored {
+            Stored::Pinned(value) => value,
+            Stored::Copied(value) => value,
+        };
+        stored.get(self.header.len..).unwrap_or_default()
+    }
+
+    /// Returns the string.
+    ///
+    /// # Errors
+    ///
+    /// The value has another type.
+    pub(crate) fn string(&self) -> CommandResult<&[u8]> {
+        match self.header.value_type {
+            ValueType::String => Ok(self.value()),
+        }
+    }
+
+    /// Milliseconds since 1970 from which on the key does not exist.
+    pub(crate) fn expires_at(&self) -> Option<u64> {
+        self.header.expires_at
+    }
+}
+
+/// Reads and writes of a command.
+pub(crate) struct View<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) scratch: &'a mut Scratch,
+    transaction: Option<Transaction>,
+    read: ReadOptions,
+    now_ms: Option<u64>,
+    /// Keys of changed records that are not in the batch.
+    changed: Vec<Vec<u8>>,
+    /// Map of namespaces that the batch stores.
+    spaces: Option<Spaces>,
+    /// True if the command has written something without the batch.
+    has_written: bool,
+}
+
+impl<'a> View<'a> {
+    /// Begins a command.
+    pub(crate) fn new(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
+        scratch.batch.clear();
+        View {
+            store,
+            scratch,
+            transaction: None,
+            read: ReadOptions::DEFAULT,
+            now_ms: None,
+            changed: Vec::new(),
+            spaces: None,
+            has_written: false,
+        }
+    }
+
+    /// Begins an EXEC: later reads see earlier writes.
+    pub(crate) fn begin_transaction(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
+        let options = TransactionOptions::default().isolation(Isolation::Snapshot).memory(TRANSACTION_MEMORY);
+        let transaction = store.db.begin(&options);
+        View { transaction: Some(transaction), ..View::new(store, scratch) }
+    }
+
+    /// Milliseconds since 1970, the same for the whole view.
+    pub(crate) fn now_ms(&mut self) -> u64 {
+        *self.now_ms.get_or_insert_with(|| self.store.now_ms())
+    }
+
+    /// True within an EXEC.
+    pub(crate) fn is_transaction(&self) -> bool {
+        self.transaction.is_some()
+    }
+
+    /// Makes all later reads of a command see one state.
+    pub(crate) fn pin_state(&mut self) {
+        if self.transaction.is_none() && self.read.snapshot.is_none() {
+            self.read.snapshot = Some(self.store.db.snapshot());
+        }
+    }
+
+    /// Returns the entry of `key` in `database`, unless it does not exist or has expired.
+    pub(crate) fn get(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
+        let Some(entry) = self.stored_entry(database, key)? else { return Ok(None) };
+        match entry.expires_at() {
+            Some(at) if at <= self.now_ms() => Ok(None),
+            _ => Ok(Some(entry)),
+        }
+    }
+
+    /// Returns the string at `key`.
+    ///
+    /// # Errors
+    ///
+    /// The value has another type.
+    pub(crate) fn get_string(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
+        let entry = self.get(database, key)?;
+        if let Some(entry) = &entry {
+            entry.string()?;
+        }
+        Ok(entry)
+    }
+
+    fn stored_entry(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
+        self.set_record_key(database, key);
+        let stored = match &mut self.transaction {
+            Some(transaction) => transaction.get(&self.scratch.record_key)?.map(Stored::Copied),
+            None => self.pinned()?.map(Stored::Pinned),
+        };
+        let Some(stored) = stored else { return Ok(None) };
+        let bytes: &[u8] = match &stored {
+            Stored::Pinned(value) => value,
+            Stored::Copied(value) => value,
+        };
+        let header = self.store.layout.header(bytes).ok_or_else(|| damaged_record(key))?;
+        Ok(Some(Entry { stored, header }))
+    }
+
+    fn pinned(&self) -> terrace::Result<Option<PinnedValue>> {
+        let db: &Db = &self.store.db;
+        if self.scratch.can_wait {
+            db.get_pinned_with(&self.scratch.record_key, &self.read)
+        } else {
+            db.try_get(&self.scratch.record_key, &self.read)
+        }
+    }
+
+    fn set_record_key(&mut self, database: u8, key: &[u8]) {
+        let space = self.store.namespaces.space(database);
+        self.store.layout.record_key(space, key, &mut self.scratch.record_key);
+    }
+
+    /// Returns the key of the record of `key`.
+    pub(crate) fn record_key(&mut self, database: u8, key: &[u8]) -> &[u8] {
+        self.set_record_key(database, key);
+        &self.scratch.record_key
+    }
+
+    /// Stores `value` at `key`. `old_expiry` is the expiry of the replaced entry, if the command
+    /// knows it; without it, a stale entry of the index remains, which the expiry job removes.
+    ///
+    /// # Errors
+    ///
+    /// The layout has no expiry. Nothing is stored.
+    pub(crate) fn put(
+        &mut self,
+        database: u8,
+        key: &[u8],
+        header: &Header,
+        value: &[u8],
+        old_expiry: Option<u64>,
+    ) -> CommandResult {
+        if header.expires_at.is_some() && self.store.layout == Layout::Raw {
+            return Err(not_in_raw_mode("expiry"));
+        }
+        self.set_record_key(database, key);
+        if old_expiry != header.expires_at {
+            self.change_index(old_expiry, header.expires_at)?;
+        }
+        self.store.layout.record_value(header, value, &mut self.scratch.record_value);
+        let scratch = &mut *self.scratch;
+        match &mut self.transaction {
+            Some(transaction) => {
+                transaction.put(&scratch.record_key, &scratch.record_value)?;
+                self.changed.push(scratch.record_key.clone());
+            }
+            None => {
+                scratch.batch.put(&scratch.record_key, &scratch.record_value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes `key`, whose entry has the expiry `old_expiry`.
+    pub(crate) fn delete(&mut self, database: u8, key: &[u8], old_expiry: Option<u64>) -> CommandResult {
+        self.set_record_key(database, key);
+        self.change_index(old_expiry, None)?;
+        let record_key = std::mem::take(&mut self.scratch.record_key);
+        self.delete_record(&record_key)?;
+        if self.transaction.is_some() {
+            self.changed.push(record_key.clone());
+        }
+        self.scratch.record_key = record_key;
+        Ok(())
+    }
+
+    /// Moves the current record from the index entry of `old` to that of `new`.
+    fn change_index(&mut self, old: Option<u64>, new: Option<u64>) -> CommandResult {
+        if let Some(at) = old {
+            let entry = expiry_key(at, &self.scratch.record_key);
+            self.delete_record(&entry)?;
+        }
+        if let Some(at) = new {
+            let entry = expiry_key(at, &self.scratch.record_key);
+            match &mut self.transaction {
+                Some(transaction) => transaction.put(entry, b"")?,
+                None => drop(self.scratch.batch.put(entry, b"")),
+            }
+        }
+        Ok(())
+    }
+
+    fn delete_record(&mut self, record_key: &[u8]) -> CommandResult {
+        match &mut self.transaction {
+            Some(transaction) => transaction.delete(record_key)?,
+            None => drop(self.scratch.batch.delete(record_key)),
+        }
+        Ok(())
+    }
+
+    /// Returns an iterator over the keys of `range`, own writes of an EXEC included.
+    pub(crate) fn scan(&mut self, database: u8, range: KeyRange) -> CommandResult<KeyScan> {
+        let now_ms = self.now_ms();
+        let space = self.store.namespaces.space(database);
+        let mut options = range.read_options(self.store.layout, space, &self.read);
+        let iter = match &mut self.transaction {
+            Some(transaction) => {
+                // The transaction has a snapshot of its own.
+                options.snapshot = None;
+                transaction.raw_iter_with(&options)?.into()
+            }
+            None => self.store.db.raw_iter_with(&options).into(),
+        };
+        Ok(KeyScan::new(iter, self.store.layout, range, now_ms))
+    }
+
+    /// Batch of a command that writes other records than those of keys. Not within an EXEC.
+    pub(crate) fn batch_mut(&mut self) -> &mut WriteBatch {
+        &mut self.scratch.batch
+    }
+
+    /// Takes `spaces` for the map of namespaces after the commit, and marks the clients that watch
+    /// one of the records `changed`.
+    pub(crate) fn set_spaces(&mut self, spaces: Spaces, changed: Vec<Vec<u8>>) {
+        self.spaces = Some(spaces);
+        self.changed = changed;
+    }
+
+    /// Records that the command has changed the records `changed` without the batch.
+    pub(crate) fn note_written(&mut self, changed: Vec<Vec<u8>>) {
+        self.has_written = true;
+        self.changed = changed;
+    }
+
+    /// Writes everything as one batch, and marks the clients that watch a changed key. Returns true
+    /// if there was anything to write.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NeedsSlowPool`] if the write would stall and this thread may not wait. Nothing is
+    /// written after an error.
+    pub(crate) fn commit(&mut self) -> CommandResult<bool> {
+        let is_written = self.write_all()?;
+        if !is_written {
+            return Ok(false);
+        }
+        let store = self.store;
+        if let Some(spaces) = self.spaces.take() {
+            store.namespaces.install(&spaces);
+        }
+        store.durability.record_write();
+        if store.watch_table.is_active() {
+            let batch = self.scratch.batch.iter().map(|op| op_key(&op));
+            store.watch_table.mark(self.changed.iter().map(Vec::as_slice).chain(batch));
+        }
+        Ok(true)
+    }
+
+    /// Writes the transaction or the batch. Returns false if there is nothing to write.
+    fn write_all(&mut self) -> CommandResult<bool> {
+        match self.transaction.take() {
+            Some(_) if self.changed.is_empty() => return Ok(false),
+            Some(transaction) => drop(transaction.commit()?),
+            None if self.scratch.batch.is_empty() => return Ok(self.has_written),
+            None => self.write_batch()?,
+        }
+        Ok(true)
+    }
+
+    fn write_batch(&self) -> CommandResult {
+        let batch = &self.scratch.batch;
+        let db = &self.store.db;
+        if self.scratch.can_wait {
+            return Ok(db.write(batch)?);
+        }
+        match db.try_write(batch, &WriteOptions::DEFAULT) {
+            // Another thread is writing, or the memtable has to be switched: a short wait.
+            Err(error) if error.is_would_wait() && !db.would_wait() => Ok(db.write(batch)?),
+            other => Ok(other?),
+        }
+    }
+}
+
+fn op_key<'b>(op: &terrace::BatchOp<'b>) -> &'b [u8] {
+    match op {
+        terrace::BatchOp::Put { key, .. } | terrace::BatchOp::Delete { key } => key,
+    }
+}
+
+fn damaged_record(key: &[u8]) -> Failure {
+    Failure::reply(format!("ERR damaged: the record of the key '{}' has no valid header", key.escape_ascii()))
+}
+
+/// Returns the error of a command that the raw layout cannot represent.
+pub(crate) fn not_in_raw_mode(feature: &str) -> Failure {
+    Failure::reply(format!(
+        "ERR not in raw mode: {feature} needs entries of its own, and this directory belongs to another program"
+    ))
+}

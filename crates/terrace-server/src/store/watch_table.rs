@@ -1,0 +1,100 @@
+//! Keys that clients watch.
+//!
+//! ```text
+//!   client   WATCH: insert(key); read the key; .. EXEC: fail if the mark is set
+//!   writer   commit; then mark(key)
+//! ```
+//!
+//! A writer marks while it still holds its pass of the gate, and EXEC takes the whole gate before
+//! it looks at its mark. Therefore a commit before EXEC is always seen.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+use terrace_sync::native_locks::Mutex;
+
+/// Mark of a client: set if another client has changed a watched key.
+pub(crate) type Mark = Arc<AtomicBool>;
+
+/// Table of the watched keys. Its keys are those of the records.
+#[derive(Debug, Default)]
+pub(crate) struct WatchTable {
+    /// Number of watched keys.
+    count: AtomicUsize,
+    marks: Mutex<HashMap<Vec<u8>, Vec<Mark>>>,
+}
+
+impl WatchTable {
+    /// Watches the record `key` for the client with `mark`.
+    pub(crate) fn insert(&self, key: &[u8], mark: &Mark) {
+        let mut marks = self.marks.lock();
+        marks.entry(key.to_vec()).or_default().push(Arc::clone(mark));
+        self.count.store(marks.len(), Ordering::SeqCst);
+        // Pairs with the fence in `is_active`: the caller reads the key after the insertion.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Ends the watch of `key` by the client with `mark`.
+    pub(crate) fn remove(&self, key: &[u8], mark: &Mark) {
+        let mut marks = self.marks.lock();
+        if let Some(watching) = marks.get_mut(key) {
+            watching.retain(|other| !Arc::ptr_eq(other, mark));
+            if watching.is_empty() {
+                marks.remove(key);
+            }
+        }
+        self.count.store(marks.len(), Ordering::SeqCst);
+    }
+
+    /// True if a client may watch a key. A writer asks after its commit.
+    pub(crate) fn is_active(&self) -> bool {
+        // Pairs with the fence in `insert`: this commit is visible to a watch that we do not see.
+        fence(Ordering::SeqCst);
+        self.count.load(Ordering::SeqCst) > 0
+    }
+
+    /// Marks the clients that watch `key`.
+    pub(crate) fn mark<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+        let marks = self.marks.lock();
+        for mark in keys.filter_map(|key| marks.get(key)).flatten() {
+            mark.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns the watched keys that begin with `prefix`.
+    pub(crate) fn keys_with_prefix(&self, prefix: &[u8]) -> Vec<Vec<u8>> {
+        self.marks.lock().keys().filter(|key| key.starts_with(prefix)).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn change_of_a_watched_key() {
+        let table = WatchTable::default();
+        let mark = Mark::default();
+        assert!(!table.is_active());
+        table.insert(b"a", &mark);
+        table.mark([&b"b"[..]].into_iter());
+        assert!(table.is_active() && !mark.load(Ordering::SeqCst));
+        table.mark([&b"a"[..]].into_iter());
+        assert!(mark.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn end_of_a_watch() {
+        let table = WatchTable::default();
+        let first = Mark::default();
+        let second = Mark::default();
+        table.insert(b"a", &first);
+        table.insert(b"a", &second);
+        table.remove(b"a", &first);
+        table.mark([&b"a"[..]].into_iter());
+        assert!(!first.load(Ordering::SeqCst) && second.load(Ordering::SeqCst));
+        table.remove(b"a", &second);
+        assert!(!table.is_active());
+    }
+}

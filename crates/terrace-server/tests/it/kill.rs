@@ -1,0 +1,102 @@
+//! The end of the server process under load. No acknowledged write is missing afterwards, and no
+//! transaction is half applied.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use terrace_server::{Layout, SyncMode};
+
+use crate::client::Client;
+use crate::process::ServerProcess;
+
+const CLIENTS: usize = 8;
+
+/// Acknowledged state of a client: the last number that it knows to be stored.
+#[derive(Default, Clone, Copy)]
+struct Ledger {
+    plain: u64,
+    pair: u64,
+}
+
+/// Writes numbers until the server ends.
+fn write(client: &mut Client, id: usize, ledger: &mut Ledger, is_stopped: &AtomicBool) {
+    while !is_stopped.load(Ordering::Relaxed) {
+        let plain = ledger.plain + 1;
+        let pair = ledger.pair + 1;
+        let mut pipeline = crate::client::encode(&["SET", &format!("plain:{id}"), &plain.to_string()]);
+        pipeline.extend(crate::client::encode(&["MULTI"]));
+        for side in ["left", "right"] {
+            pipeline.extend(crate::client::encode(&["SET", &format!("{side}:{id}"), &pair.to_string()]));
+        }
+        pipeline.extend(crate::client::encode(&["EXEC"]));
+        if client.try_send(&pipeline).is_err() {
+            return;
+        }
+        for (step, expected) in ["OK", "OK", "QUEUED", "QUEUED", "[OK OK]"].iter().enumerate() {
+            match client.try_reply() {
+                Ok(reply) => assert_eq!(reply, *expected),
+                Err(_) => return,
+            }
+            if step == 0 {
+                ledger.plain = plain;
+            }
+        }
+        ledger.pair = pair;
+    }
+}
+
+fn number(client: &mut Client, key: &str) -> u64 {
+    let reply = client.call(&["GET", key]);
+    reply.trim_matches('\'').parse().unwrap_or(0)
+}
+
+fn verify(server: &ServerProcess, ledgers: &mut [Ledger; CLIENTS]) {
+    let mut client = server.client();
+    for (id, ledger) in ledgers.iter_mut().enumerate() {
+        let plain = number(&mut client, &format!("plain:{id}"));
+        assert!((ledger.plain..=ledger.plain + 1).contains(&plain), "plain {plain} of {}", ledger.plain);
+        let left = number(&mut client, &format!("left:{id}"));
+        let right = number(&mut client, &format!("right:{id}"));
+        assert_eq!(left, right, "a transaction is half applied");
+        assert!((ledger.pair..=ledger.pair + 1).contains(&left), "pair {left} of {}", ledger.pair);
+        *ledger = Ledger { plain, pair: left };
+    }
+}
+
+fn kills(layout: Layout, sync: SyncMode, rounds: u32) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledgers = [Ledger::default(); CLIENTS];
+    for round in 0..rounds {
+        let server = ServerProcess::start(dir.path(), layout, sync);
+        verify(&server, &mut ledgers);
+        let is_stopped = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for (id, ledger) in ledgers.iter_mut().enumerate() {
+                let mut client = server.client();
+                let is_stopped = &is_stopped;
+                scope.spawn(move || write(&mut client, id, ledger, is_stopped));
+            }
+            std::thread::sleep(Duration::from_millis(20 + u64::from(round) * 17 % 100));
+            server.kill();
+            is_stopped.store(true, Ordering::Relaxed);
+        });
+    }
+    let server = ServerProcess::start(dir.path(), layout, sync);
+    verify(&server, &mut ledgers);
+    assert!(ledgers.iter().all(|ledger| ledger.plain > 0 && ledger.pair > 0), "the load was no load");
+}
+
+#[test]
+fn typed_directory_without_syncs() {
+    kills(Layout::Typed, SyncMode::No, 5);
+}
+
+#[test]
+fn raw_directory_with_a_sync_each_second() {
+    kills(Layout::Raw, SyncMode::EverySecond, 3);
+}
+
+#[test]
+fn typed_directory_with_syncs() {
+    kills(Layout::Typed, SyncMode::Always, 3);
+}

@@ -1,0 +1,76 @@
+//! Server in a process of its own, which a test can kill.
+//!
+//! The process is this test binary, with the name of the only test and the directory in a variable.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use terrace_server::{Layout, ServerConfig, SyncMode, serve};
+
+use crate::client::Client;
+
+const DIR: &str = "TERRACE_TEST_SERVER_DIR";
+const SYNC: &str = "TERRACE_TEST_SERVER_SYNC";
+const LAYOUT: &str = "TERRACE_TEST_SERVER_LAYOUT";
+const READY: &str = "ready at ";
+
+/// Process of a server. It is killed with this value.
+pub(crate) struct ServerProcess {
+    pub(crate) address: SocketAddr,
+    child: Child,
+}
+
+impl ServerProcess {
+    /// Starts a server for the directory `dir`.
+    pub(crate) fn start(dir: &Path, layout: Layout, sync: SyncMode) -> ServerProcess {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["process::server_of_another_test", "--exact", "--nocapture", "--include-ignored"])
+            .env(DIR, dir)
+            .env(SYNC, sync.name())
+            .env(LAYOUT, if layout == Layout::Raw { "raw" } else { "typed" })
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = lines.map(Result::unwrap).find_map(|line| {
+            let (_, address) = line.split_once(READY)?;
+            Some(address.parse().unwrap())
+        });
+        ServerProcess { address: address.expect("the server starts"), child }
+    }
+
+    /// Connects a client.
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Kills the process, and waits for its end.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // Both fail after `kill`.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+#[ignore = "other tests start it as a process"]
+fn server_of_another_test() {
+    let Ok(dir) = std::env::var(DIR) else { return };
+    let mut config = ServerConfig::new(dir);
+    config.port = Some(0);
+    config.workers = Some(2);
+    config.enable_debug = true;
+    config.allow_flush = true;
+    config.sync = SyncMode::by_name(&std::env::var(SYNC).unwrap()).unwrap();
+    config.layout = Some(if std::env::var(LAYOUT).unwrap() == "raw" { Layout::Raw } else { Layout::Typed });
+    serve(&config, |addresses, _| println!("\n{READY}{}", addresses.tcp[0])).unwrap();
+}

@@ -1,0 +1,116 @@
+//! Programs that users have: redis-cli, redis-benchmark, redis-py.
+
+use std::process::Command;
+
+use crate::server::Server;
+
+/// Runs `program` and returns its output, or None with a message if it is not installed. The
+/// variable with the program's name in capital letters may name its path.
+fn output(program: &str, args: &[&str]) -> Option<String> {
+    let variable = program.to_uppercase().replace('-', "_");
+    let path = std::env::var(variable).unwrap_or_else(|_| program.into());
+    match Command::new(path).args(args).output() {
+        Ok(output) if output.status.success() => Some(
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+        ),
+        Ok(output) => panic!("{program}: {}", String::from_utf8_lossy(&output.stderr)),
+        Err(_) => {
+            eprintln!("NOT TESTED: {program} is not installed");
+            None
+        }
+    }
+}
+
+#[test]
+fn redis_cli() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let port = server.address.port().to_string();
+    let steps: &[(&[&str], &str)] = &[
+        (&["set", "CH/Bern", "46.95"], "OK\n"),
+        (&["-3", "get", "CH/Bern"], "46.95\n"),
+        (&["--scan", "--pattern", "CH/*"], "CH/Bern\n"),
+        (&["ttl", "CH/Bern"], "-1\n"),
+        (&["hset", "h", "f", "v"], "ERR the command 'hset' is not supported by Terrace\n\n"),
+    ];
+    for (args, expected) in steps {
+        let args = [&["-p", &port], *args].concat();
+        let Some(found) = output("redis-cli", &args) else { return };
+        assert_eq!(found, *expected, "{args:?}");
+    }
+}
+
+#[test]
+fn redis_benchmark() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let port = server.address.port().to_string();
+    let args = [
+        "-p",
+        &port,
+        "-t",
+        "ping,set,get,incr,mset",
+        "-n",
+        "20000",
+        "-P",
+        "16",
+        "-c",
+        "20",
+        "-r",
+        "1000",
+        "-q",
+    ];
+    if let Some(found) = output("redis-benchmark", &args) {
+        assert_eq!(found.matches("requests per second").count(), 6, "{found}");
+    }
+}
+
+const REDIS_PY: &str = r#"
+import sys
+import redis
+for protocol in (2, 3):
+    client = redis.Redis(port=int(sys.argv[1]), protocol=protocol, decode_responses=True)
+    client.flushall()
+    assert client.set("a", 1, ex=100, nx=True) is True
+    assert client.set("a", 1, nx=True) is None
+    assert client.incr("a") == 2 and 98 <= client.ttl("a") <= 100
+    with client.pipeline() as pipe:
+        pipe.watch("a")
+        pipe.multi()
+        pipe.set("b", "x").get("b").mget("a", "missing")
+        assert pipe.execute() == [True, "x", ["2", None]]
+        pipe.watch("a")
+        client.set("a", 9)
+        pipe.multi()
+        pipe.set("b", "y")
+        try:
+            pipe.execute()
+            raise SystemExit("the watch was not noticed")
+        except redis.WatchError:
+            pass
+    assert sorted(client.scan_iter("*")) == ["a", "b"]
+    channel = client.pubsub()
+    channel.subscribe("news")
+    assert channel.get_message(timeout=5)["type"] == "subscribe"
+    assert client.publish("news", "hello") == 1
+    assert channel.get_message(timeout=5)["data"] == "hello"
+    channel.close()
+    assert client.config_get("appendfsync") == {"appendfsync": "everysec"}
+    assert client.info()["redis_version"] == "7.0.15"
+    assert client.dbsize() == 2
+    assert any(row["db"] in ("0", 0) for row in client.client_list())
+print("done")
+"#;
+
+#[test]
+fn redis_py() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let port = server.address.port().to_string();
+    let has_module = Command::new("python3").args(["-c", "import redis"]).output();
+    if !has_module.is_ok_and(|output| output.status.success()) {
+        eprintln!("NOT TESTED: redis-py is not installed");
+        return;
+    }
+    assert_eq!(output("python3", &["-c", REDIS_PY, &port]).as_deref(), Some("done\n"));
+}

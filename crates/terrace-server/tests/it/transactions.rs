@@ -1,0 +1,131 @@
+//! MULTI, EXEC, DISCARD, WATCH.
+
+use std::time::Duration;
+
+use crate::server::{Server, in_both_layouts};
+
+#[test]
+fn commands_see_earlier_ones() {
+    in_both_layouts(|client| {
+        client.check(&[
+            ("SET gone 1", "OK"),
+            ("MULTI", "OK"),
+            ("SET a 1", "QUEUED"),
+            ("INCR a", "QUEUED"),
+            ("DEL gone", "QUEUED"),
+            ("EXISTS gone a", "QUEUED"),
+            ("KEYS *", "QUEUED"),
+            ("LPUSH a b", "-ERR the command 'lpush' is not supported by Terrace"),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+            ("GET a", "nil"),
+            ("MULTI", "OK"),
+            ("SET a 1", "QUEUED"),
+            ("INCR a", "QUEUED"),
+            ("DEL gone", "QUEUED"),
+            ("EXISTS gone a", "QUEUED"),
+            ("KEYS *", "QUEUED"),
+            ("DBSIZE", "QUEUED"),
+            ("EXEC", "[OK :2 :1 :1 ['a'] :1]"),
+            ("GET a", "'2'"),
+        ]);
+    });
+}
+
+#[test]
+fn errors_of_transactions() {
+    in_both_layouts(|client| {
+        client.check(&[
+            ("EXEC", "-ERR EXEC without MULTI"),
+            ("DISCARD", "-ERR DISCARD without MULTI"),
+            ("MULTI", "OK"),
+            ("MULTI", "-ERR MULTI calls can not be nested"),
+            ("SET a x", "QUEUED"),
+            ("INCR a", "QUEUED"),
+            ("SET b y", "QUEUED"),
+            ("EXEC", "[OK -ERR value is not an integer or out of range OK]"),
+            ("MULTI", "OK"),
+            ("WATCH a", "-ERR WATCH inside MULTI is not allowed"),
+            ("SET a z", "QUEUED"),
+            ("DISCARD", "OK"),
+            ("MGET a b", "['x' 'y']"),
+            ("MULTI", "OK"),
+            ("SET a", "-ERR wrong number of arguments for 'set' command"),
+            ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+            ("MULTI", "OK"),
+            ("EXEC", "[]"),
+        ]);
+    });
+}
+
+/// Watches `watched`, runs `other` on another connection, and returns the reply of EXEC.
+fn exec_after(watched: &str, other: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |config| config.enable_debug = true);
+    let mut client = server.client();
+    let mut second = server.client();
+    client.check(&[("MSET a 1 b 2", "OK"), (&format!("WATCH {watched}"), "OK")]);
+    for line in other {
+        let reply = second.run(line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+    }
+    client.check(&[("MULTI", "OK"), ("SET mine 1", "QUEUED")]);
+    client.run("EXEC")
+}
+
+#[test]
+fn changes_of_watched_keys() {
+    for change in
+        ["SET a 1", "DEL a", "RENAME a c", "INCR a", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "EXPIRE a 100"]
+    {
+        assert_eq!(exec_after("a", &[change]), "nil", "{change}");
+    }
+    assert_eq!(exec_after("x", &["SET x 1", "DEL x"]), "nil");
+    assert_eq!(exec_after("a", &["TERRACE.DELRANGE - +"]), "nil");
+    assert_eq!(exec_after("a", &["MULTI", "SET a 2", "EXEC"]), "nil");
+}
+
+#[test]
+fn other_commands() {
+    for change in ["SET b 1", "GET a", "SETNX a 2", "DEL x", "SELECT 1", "DISCARD"] {
+        if change == "DISCARD" {
+            continue;
+        }
+        assert_eq!(exec_after("a", &[change]), "[OK]", "{change}");
+    }
+    assert_eq!(exec_after("x", &["FLUSHDB"]), "[OK]");
+    assert_eq!(exec_after("a", &["SELECT 1", "SET a 5"]), "[OK]");
+    assert_eq!(exec_after("a", &["MULTI", "SET a 2", "DISCARD"]), "[OK]");
+}
+
+#[test]
+fn expiry_of_a_watched_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let mut client = server.client();
+    client.check(&[("SET a 1 PX 30", "OK"), ("WATCH a", "OK")]);
+    std::thread::sleep(Duration::from_millis(40));
+    client.check(&[("MULTI", "OK"), ("SET b 1", "QUEUED"), ("EXEC", "nil")]);
+    client.check(&[("WATCH b", "OK"), ("SET b 2", "OK"), ("UNWATCH", "OK")]);
+    client.check(&[("MULTI", "OK"), ("GET b", "QUEUED"), ("EXEC", "['2']")]);
+}
+
+#[test]
+fn counters_of_eight_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            let mut client = server.client();
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    client.check(&[("MULTI", "OK"), ("INCR a", "QUEUED"), ("INCR b", "QUEUED")]);
+                    let reply = client.run("EXEC");
+                    let numbers = reply.trim_matches(['[', ']']).split_once(' ').unwrap();
+                    assert_eq!(numbers.0, numbers.1);
+                    client.run("INCR c");
+                }
+            });
+        }
+    });
+    server.client().check(&[("MGET a b c", "['1600' '1600' '1600']")]);
+}
