@@ -72,7 +72,7 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
 ];
 
 /// Help of the program. The list of commands needs the whole screen.
-const PROGRAM_HELP: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{subcommands}{after-help}";
+const PROGRAM_HELP: &str = "{about-with-newline}{usage-heading} {usage}\n{subcommands}{after-help}";
 
 /// Builds the complete command line parser.
 pub(crate) fn command_line() -> Command {
