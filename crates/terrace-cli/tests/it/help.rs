@@ -14,6 +14,7 @@ const COMMANDS: &[&str] = &[
     "put",
     "delete",
     "scan",
+    "serve",
     "count",
     "shell",
     "load",

@@ -15,6 +15,9 @@ use crate::resp::Reply;
 use crate::shared::{Counters, Shared};
 use crate::store::{Pass, Scratch, SyncMode, View};
 
+/// Number of arguments of a command above which it runs in the slow pool.
+const MAX_ARGS_ON_WORKER: usize = 2000;
+
 /// Runs the command `args` and appends its reply.
 pub(crate) fn execute(
     shared: &Shared,
@@ -133,7 +136,7 @@ fn run(
         Handler::Unsupported => return Ok(()),
     };
     let is_write = command.flags.contains(Flags::WRITE);
-    if command.flags.contains(Flags::SLOW) && !scratch.can_wait {
+    if !scratch.can_wait && (command.flags.contains(Flags::SLOW) || args.len() > MAX_ARGS_ON_WORKER) {
         return Err(Failure::NeedsSlowPool);
     }
     let before = reply.len();

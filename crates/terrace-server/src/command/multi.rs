@@ -16,6 +16,10 @@ use crate::store::{Scratch, View};
 
 /// Maximum size of the queued commands of a client, in bytes.
 const MAX_QUEUE: usize = 64 << 20;
+/// Number of queued commands above which EXEC runs in the slow pool.
+const MAX_ON_WORKER: usize = 1000;
+/// Size of the queued commands above which EXEC runs in the slow pool, in bytes.
+const MAX_BYTES_ON_WORKER: usize = 1 << 20;
 /// Size of the list entry of a queued command, in bytes.
 const ENTRY_BYTES: usize = size_of::<QueuedCommand>();
 
@@ -110,9 +114,7 @@ pub(super) fn exec(
         session.end_multi(shared);
         return Err(Failure::reply("EXECABORT Transaction discarded because of previous errors."));
     }
-    // Reads of a transaction may need a file.
-    let has_reads = !multi.commands.is_empty();
-    if !scratch.can_wait && has_reads && needs_slow_pool(shared, multi) {
+    if !scratch.can_wait && needs_slow_pool(shared, multi) {
         return Err(Failure::NeedsSlowPool);
     }
     let _pass = shared.store.gate.enter_alone();
@@ -134,8 +136,11 @@ pub(super) fn exec(
     Ok(())
 }
 
-/// Returns true if the queue has a long command, or would stall now.
+/// Returns true if the queue is long, has a long command, or would stall now.
 fn needs_slow_pool(shared: &Shared, multi: &Multi) -> bool {
+    if multi.commands.len() > MAX_ON_WORKER || multi.bytes > MAX_BYTES_ON_WORKER {
+        return true;
+    }
     let has = |flag| multi.commands.iter().any(|queued| queued.command.flags.contains(flag));
     has(Flags::SLOW) || (has(Flags::WRITE) && shared.store.db.would_wait())
 }

@@ -6,6 +6,7 @@ mod client;
 mod connections;
 mod databases;
 mod expiry;
+mod failures;
 mod hostile_input;
 mod kill;
 mod model;

@@ -129,3 +129,43 @@ fn counters_of_eight_clients() {
     });
     server.client().check(&[("MGET a b c", "['1600' '1600' '1600']")]);
 }
+
+#[test]
+fn increments_of_eight_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            let mut client = server.client();
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    client.send_bytes(&crate::client::encode(&["INCR", "n"]).repeat(500));
+                    for _ in 0..500 {
+                        client.reply();
+                    }
+                }
+            });
+        }
+    });
+    server.client().check(&[("GET n", "'80000'")]);
+}
+
+#[test]
+fn long_transactions_and_commands() {
+    in_both_layouts(|client| {
+        let mut pipeline = crate::client::encode(&["MULTI"]);
+        pipeline.extend(crate::client::encode(&["INCR", "n"]).repeat(3000));
+        pipeline.extend(crate::client::encode(&["EXEC"]));
+        client.send_bytes(&pipeline);
+        for _ in 0..3001 {
+            client.reply();
+        }
+        assert!(client.reply().ends_with(" :3000]"));
+        let keys: Vec<String> = (0..3000).map(|number| format!("key:{number}")).collect();
+        let pairs: Vec<&str> = keys.iter().flat_map(|key| [key.as_str(), "x"]).collect();
+        assert_eq!(client.call(&[&["MSET"], &*pairs].concat()), "OK");
+        let names: Vec<&str> = keys.iter().map(String::as_str).collect();
+        assert_eq!(client.call(&[&["EXISTS"], &*names].concat()), ":3000");
+        assert_eq!(client.call(&[&["DEL"], &*names].concat()), ":3000");
+    });
+}

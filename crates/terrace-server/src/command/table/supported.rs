@@ -34,7 +34,7 @@ pub(super) static STRING: &[Command] = &[
     row("incr", 2, WRITE_FAST, FIRST, "string", "1.0.0", "Adds 1 to an integer", increment::incr),
     row("incrby", 3, WRITE_FAST, FIRST, "string", "1.0.0", "Adds to an integer", increment::incrby),
     row("incrbyfloat", 3, WRITE_FAST, FIRST, "string", "2.6.0", "Adds to a number", increment::incrbyfloat),
-    row("lcs", -3, READ, keys(1, 2, 1), "string", "7.0.0", "Longest common subsequence", lcs::lcs),
+    row("lcs", -3, READ.and(SLOW), keys(1, 2, 1), "string", "7.0.0", "Longest common subsequence", lcs::lcs),
     row("mget", -2, READ_FAST, ALL, "string", "1.0.0", "Returns several strings", strings::mget),
     row("mset", -3, WRITE, keys(1, -1, 2), "string", "1.0.1", "Stores several strings", strings::mset),
     row(
