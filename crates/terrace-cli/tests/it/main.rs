@@ -12,7 +12,7 @@ mod leveldb_interop;
 mod live;
 mod maintenance;
 mod restricted_process;
-mod shell;
 #[cfg(feature = "server")]
 mod serve;
+mod shell;
 mod tour;
