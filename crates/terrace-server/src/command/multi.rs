@@ -51,13 +51,13 @@ pub(super) fn watch(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     }
     let database = call.session.database;
     for key in args.from(1) {
-        let record_key = call.view.record_key(database, key).to_vec();
-        if call.session.watched.iter().any(|watched| watched.record_key == record_key) {
+        let watch_key = [&[database], key].concat();
+        if call.session.watched.iter().any(|watched| watched.watch_key == watch_key) {
             continue;
         }
-        call.shared.store.watch_table.insert(&record_key, &call.session.mark);
+        call.shared.store.watch_table.insert(&watch_key, &call.session.mark);
         // The entry is in the list first, so that an error does not leave a watch.
-        call.session.watched.push(WatchedKey { record_key, expires_at: None });
+        call.session.watched.push(WatchedKey { watch_key, expires_at: None });
         let entry = call.view.get(database, key)?;
         if let (Some(watched), Some(entry)) = (call.session.watched.last_mut(), entry) {
             watched.expires_at = entry.expires_at();

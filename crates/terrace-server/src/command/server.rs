@@ -9,7 +9,7 @@ use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::{parse_double, parse_i64};
 use crate::shared::Phase;
-use crate::store::{DATABASES, Layout, not_in_raw_mode, space_bounds};
+use crate::store::{DATABASES, Layout, not_in_raw_mode};
 
 /// TIME
 pub(super) fn time(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
@@ -61,10 +61,10 @@ fn watched_keys(call: &Call<'_>, databases: &[u8]) -> CommandResult<Vec<Vec<u8>>
     let store = &call.shared.store;
     let mut found = Vec::new();
     for database in databases {
-        let (prefix, _) = space_bounds(store.namespaces.space(*database));
-        for key in store.watch_table.keys_with_prefix(&prefix) {
-            if store.db.contains(&key)? {
-                found.push(key);
+        for watch_key in store.watch_table.keys_with_prefix(&[*database]) {
+            let record = store.watched_record(&watch_key);
+            if store.db.contains(&record)? {
+                found.push(record);
             }
         }
     }
@@ -93,14 +93,13 @@ pub(super) fn swapdb(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 /// Returns the watched keys of two databases that exist in one of them.
 fn swapped_keys(call: &Call<'_>, first: u8, second: u8) -> CommandResult<Vec<Vec<u8>>> {
     let store = &call.shared.store;
-    let (first, _) = space_bounds(store.namespaces.space(first));
-    let (second, _) = space_bounds(store.namespaces.space(second));
     let mut found = Vec::new();
-    for (own, other) in [(&first, &second), (&second, &first)] {
-        for key in store.watch_table.keys_with_prefix(own) {
-            let twin = [other, &key[own.len()..]].concat();
-            if store.db.contains(&key)? || store.db.contains(&twin)? {
-                found.push(key);
+    for (own, other) in [(first, second), (second, first)] {
+        for watch_key in store.watch_table.keys_with_prefix(&[own]) {
+            let record = store.watched_record(&watch_key);
+            let twin = store.watched_record(&[&[other], &watch_key[1..]].concat());
+            if store.db.contains(&record)? || store.db.contains(&twin)? {
+                found.push(record);
             }
         }
     }

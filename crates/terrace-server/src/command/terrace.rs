@@ -173,7 +173,8 @@ pub(super) fn delrange(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 pub(super) fn delete_records(call: &mut Call<'_>, begin: Vec<u8>, end: Option<Vec<u8>>) -> CommandResult {
     let store = &call.shared.store;
     let mut changed = Vec::new();
-    for key in store.watch_table.keys_with_prefix(b"") {
+    for watch_key in store.watch_table.keys_with_prefix(b"") {
+        let key = store.watched_record(&watch_key);
         let is_inside = *key >= *begin && end.as_ref().is_none_or(|end| key < *end);
         if is_inside && store.db.contains(&key)? {
             changed.push(key);

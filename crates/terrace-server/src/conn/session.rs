@@ -44,7 +44,8 @@ pub(crate) struct Multi {
 /// Key of WATCH.
 #[derive(Debug)]
 pub(crate) struct WatchedKey {
-    pub(crate) record_key: Vec<u8>,
+    /// Key of the watch table.
+    pub(crate) watch_key: Vec<u8>,
     /// Expiry at the time of WATCH. An expiry until EXEC is a change.
     pub(crate) expires_at: Option<u64>,
 }
@@ -132,7 +133,7 @@ impl Session {
     /// Ends all watches.
     pub(crate) fn unwatch(&mut self, shared: &Shared) {
         for watched in self.watched.drain(..) {
-            shared.store.watch_table.remove(&watched.record_key, &self.mark);
+            shared.store.watch_table.remove(&watched.watch_key, &self.mark);
         }
         self.mark.store(false, Ordering::SeqCst);
     }

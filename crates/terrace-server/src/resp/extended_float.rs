@@ -8,12 +8,12 @@
 
 use std::cmp::Ordering;
 
-/// Number of digits after the point.
-const FRACTION_DIGITS: i32 = 17;
-/// 10 to the power of [`FRACTION_DIGITS`].
+/// 10 to the power of the number of digits after the point.
 const SCALE: u128 = 100_000_000_000_000_000;
-/// Maximum number of digits before the point.
-const WHOLE_DIGITS: i32 = 19;
+/// Maximum number of digits of a number, so that its fraction has two parts of 127 bits.
+const MAX_DIGITS: i32 = 37;
+/// Number of bits of a mantissa.
+const MANTISSA_BITS: u32 = 64;
 
 /// Number of bits by which a mantissa of 64 bits can be shifted in 127 bits.
 const MAX_SHIFT: i32 = 62;
@@ -26,11 +26,10 @@ struct Extended {
     shift: i32,
 }
 
-/// Returns the sum of two decimal numbers as text, or None if one of them has too many digits or is
-/// no number.
+/// Returns the sum of two decimal numbers as text, or None if one of them has more than 37 digits or
+/// is no number.
 pub fn extended_sum(first: &[u8], second: &[u8]) -> Option<String> {
-    let sum = Extended::parse(first)?.add(Extended::parse(second)?);
-    Some(sum.format())
+    Extended::parse(first)?.add(Extended::parse(second)?).format()
 }
 
 impl Extended {
@@ -38,54 +37,67 @@ impl Extended {
     fn parse(text: &[u8]) -> Option<Extended> {
         let text = std::str::from_utf8(text).ok()?;
         let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-        let exponent: i32 = exponent.parse().ok().filter(|exponent: &i32| exponent.abs() <= WHOLE_DIGITS)?;
+        let exponent: i32 = exponent.parse().ok()?;
         let unsigned = number.strip_prefix('-');
         let digits = unsigned.unwrap_or(number);
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        if whole.is_empty() || whole.len() as i32 + exponent > WHOLE_DIGITS {
+        if whole.is_empty() || digits.len() as i32 > MAX_DIGITS || exponent.abs() > MAX_DIGITS {
             return None;
         }
-        let power = FRACTION_DIGITS + exponent - fraction.len() as i32;
-        let mut scaled: u128 = 0;
+        let mut numerator: u128 = 0;
         for digit in whole.chars().chain(fraction.chars()) {
-            scaled = scaled.checked_mul(10)?.checked_add(u128::from(digit.to_digit(10)?))?;
+            numerator = 10 * numerator + u128::from(digit.to_digit(10)?);
         }
-        let factor = 10u128.checked_pow(u32::try_from(power).ok()?)?;
-        let scaled = scaled.checked_mul(factor).filter(|scaled| *scaled < SCALE << 64)?;
-        Some(Extended::from_scaled(unsigned.is_some(), scaled))
+        let places = fraction.len() as i32 - exponent;
+        let power = 10u128.checked_pow(places.unsigned_abs()).filter(|power| *power < 1 << 126)?;
+        let is_negative = unsigned.is_some();
+        if places > 0 {
+            return Some(Extended::from_ratio(is_negative, numerator, power));
+        }
+        let numerator = numerator.checked_mul(power).filter(|number| *number < 1 << 126)?;
+        Some(Extended::from_ratio(is_negative, numerator, 1))
     }
 
-    /// Rounds `scaled` / 10^17.
-    fn from_scaled(is_negative: bool, scaled: u128) -> Extended {
-        if scaled == 0 {
-            return Extended { is_negative, mantissa: 0, shift: 0 };
+    /// Rounds a fraction. Its denominator is below 2^126.
+    fn from_ratio(is_negative: bool, numerator: u128, denominator: u128) -> Extended {
+        let quotient = numerator / denominator;
+        let mut rest = numerator % denominator;
+        let excess = (u128::BITS - quotient.leading_zeros()).saturating_sub(MANTISSA_BITS);
+        if excess > 0 {
+            // The last bit keeps whether there is a rest. It is below the rounded ones, or decides a
+            // tie.
+            let mantissa = divide(2 * quotient | u128::from(rest > 0), 2 << excess);
+            return Extended { is_negative, mantissa, shift: -(excess as i32) };
         }
-        // The largest shift with a quotient below 2^64.
-        let mut shift =
-            scaled.leading_zeros() as i32 - (64 - (u128::BITS - SCALE.leading_zeros()) as i32) - 1;
-        while shifted(scaled, shift) >= SCALE << 64 {
-            shift -= 1;
-        }
-        while shift < 120 && shifted(scaled, shift + 1) < SCALE << 64 {
+        let mut mantissa = quotient;
+        let mut shift = 0;
+        while rest > 0 && mantissa >> (MANTISSA_BITS - 1) == 0 {
+            rest *= 2;
+            let bit = u128::from(rest >= denominator);
+            rest -= bit * denominator;
+            mantissa = 2 * mantissa + bit;
             shift += 1;
         }
-        let mantissa = divide(shifted(scaled, shift), SCALE);
-        Extended { is_negative, mantissa, shift }
+        let is_up = match (2 * rest).cmp(&denominator) {
+            Ordering::Less => false,
+            Ordering::Equal => mantissa % 2 == 1,
+            Ordering::Greater => true,
+        };
+        Extended { is_negative, mantissa: mantissa + u128::from(is_up), shift }
     }
 
     fn add(self, other: Extended) -> Extended {
-        let (large, small) = match self.shift.cmp(&other.shift) {
-            Ordering::Greater => (other, self),
-            _ => (self, other),
-        };
-        if large.mantissa == 0 {
-            return small;
-        }
         /// Difference of the exponents at which the smaller number is below a quarter of a unit.
         const NEGLIGIBLE: i32 = 66;
+        let first = self.normalized();
+        let second = other.normalized();
+        let (large, small) = if first.shift > second.shift { (second, first) } else { (first, second) };
         let difference = small.shift - large.shift;
-        if difference > NEGLIGIBLE || small.mantissa == 0 {
+        if small.mantissa == 0 || (difference > NEGLIGIBLE && large.mantissa > 0) {
             return large;
+        }
+        if large.mantissa == 0 {
+            return small;
         }
         let small = small.without_low_bits(difference - MAX_SHIFT);
         let difference = difference.min(MAX_SHIFT);
@@ -95,12 +107,24 @@ impl Extended {
         };
         let sum = signed(large, difference) + signed(small, 0);
         let magnitude = sum.unsigned_abs();
-        let excess = (u128::BITS - magnitude.leading_zeros()).saturating_sub(64);
+        let excess = (u128::BITS - magnitude.leading_zeros()).saturating_sub(MANTISSA_BITS);
         Extended {
             is_negative: sum < 0,
             mantissa: divide(magnitude, 1 << excess),
             shift: small.shift - excess as i32,
         }
+    }
+
+    /// Returns the same number with a mantissa of exactly 64 bits, so that the shift orders numbers
+    /// by size.
+    fn normalized(self) -> Extended {
+        if self.mantissa == 0 {
+            return self;
+        }
+        let missing = self.mantissa.leading_zeros() as i32 - (u128::BITS - MANTISSA_BITS) as i32;
+        // A mantissa of 2^64, after a carry, ends with a zero.
+        let mantissa = if missing < 0 { self.mantissa >> 1 } else { self.mantissa << missing };
+        Extended { mantissa, shift: self.shift + missing, ..self }
     }
 
     /// Removes the lowest `count` bits, and keeps in the last bit whether one of them was set.
@@ -111,23 +135,23 @@ impl Extended {
         Extended { mantissa, shift: self.shift - count as i32, ..self }
     }
 
-    fn format(self) -> String {
-        let scaled = match u32::try_from(self.shift) {
-            Ok(shift) if shift > 120 => 0,
-            Ok(shift) => divide(self.mantissa * SCALE, 1 << shift),
-            Err(_) => (self.mantissa * SCALE) << self.shift.unsigned_abs().min(4),
+    /// Returns the text, or None for a number of 2^126 or more.
+    fn format(self) -> Option<String> {
+        let (whole, fraction) = match u32::try_from(self.shift) {
+            Ok(shift) if shift > 125 => (0, 0),
+            Ok(shift) => {
+                let scaled = divide(self.mantissa * SCALE, 1 << shift);
+                (scaled / SCALE, scaled % SCALE)
+            }
+            Err(_) if self.shift < -MAX_SHIFT => return None,
+            Err(_) => (self.mantissa << self.shift.unsigned_abs(), 0),
         };
-        let sign = if self.is_negative && scaled > 0 { "-" } else { "" };
-        let fraction = format!("{:017}", scaled % SCALE);
+        let sign = if self.is_negative && (whole, fraction) != (0, 0) { "-" } else { "" };
+        let fraction = format!("{fraction:017}");
         let fraction = fraction.trim_end_matches('0');
         let point = if fraction.is_empty() { "" } else { "." };
-        format!("{sign}{}{point}{fraction}", scaled / SCALE)
+        Some(format!("{sign}{whole}{point}{fraction}"))
     }
-}
-
-/// Returns `number` times 2^`shift`.
-fn shifted(number: u128, shift: i32) -> u128 {
-    if shift < 0 { number >> shift.unsigned_abs() } else { number << shift }
 }
 
 /// Returns the quotient, rounded to the nearest integer, and to the even one of two.
@@ -161,12 +185,16 @@ mod tests {
         check("9223372036854775807", "-3.25", Some("9223372036854775804"));
         check("9223372036854775807", "0.5", Some("9223372036854775807.5"));
         check("5010.5", "0.1", Some("5010.60000000000000009"));
+        check("18446744073709551616", "1", Some("18446744073709551616"));
+        check("18446744073709551616", "2", Some("18446744073709551618"));
+        check("10.9223372036854775807", "1e3", Some("1010.92233720368547756"));
         check("1", "0.00000000000000001", Some("1.00000000000000001"));
     }
 
     #[test]
     fn other_texts() {
-        for text in ["", ".5", "+1", "inf", "1e99", "99999999999999999999", "1 ", "0.123456789012345678"] {
+        let long = "9".repeat(38);
+        for text in ["", ".5", "+1", "inf", "1e99", "1 ", &long] {
             check(text, "1", None);
         }
     }

@@ -91,7 +91,7 @@ impl ExpiryJob {
         if is_expired {
             store.record_expired(1);
             if store.watch_table.is_active() {
-                store.watch_table.mark(std::iter::once(record));
+                store.mark_watched(std::iter::once(record));
             }
         }
         Ok(())

@@ -174,6 +174,12 @@ pub(crate) fn space_bounds(space: u16) -> (Vec<u8>, Vec<u8>) {
     (begin, end)
 }
 
+/// Returns the namespace and the Redis key of a typed record.
+pub(crate) fn parse_record_key(record: &[u8]) -> Option<(u16, &[u8])> {
+    let (space, key) = record.strip_prefix(&[KEY])?.split_first_chunk::<2>()?;
+    Some((u16::from_be_bytes(*space), key))
+}
+
 /// Returns the key of the garbage record of `space`.
 pub(crate) fn garbage_key(space: u16) -> Vec<u8> {
     [&GARBAGE_SPACE, &space.to_be_bytes()[..]].concat()

@@ -116,6 +116,33 @@ impl Store {
         self.clock.wall_us() / 1000
     }
 
+    /// Key of the watch table for the record `record`: the database and the Redis key. A watch stays
+    /// with its database when FLUSHDB or SWAPDB changes the namespace. None for other records.
+    pub(crate) fn watch_key(&self, record: &[u8]) -> Option<Vec<u8>> {
+        let (database, key) = match self.layout {
+            Layout::Raw => (0, record),
+            Layout::Typed => {
+                let (space, key) = layout::parse_record_key(record)?;
+                (self.namespaces.all().iter().position(|known| *known == space)? as u8, key)
+            }
+        };
+        Some([&[database], key].concat())
+    }
+
+    /// Key of the record that the key `watch_key` of the watch table stands for.
+    pub(crate) fn watched_record(&self, watch_key: &[u8]) -> Vec<u8> {
+        let (database, key) = watch_key.split_first().unwrap_or((&0, &[]));
+        let mut record = Vec::new();
+        self.layout.record_key(self.namespaces.space(*database), key, &mut record);
+        record
+    }
+
+    /// Marks the clients that watch one of the changed records.
+    pub(crate) fn mark_watched<'k>(&self, records: impl Iterator<Item = &'k [u8]>) {
+        let keys: Vec<Vec<u8>> = records.filter_map(|record| self.watch_key(record)).collect();
+        self.watch_table.mark(keys.iter().map(Vec::as_slice));
+    }
+
     /// Records that `keys` keys were deleted because they had expired.
     pub(crate) fn record_expired(&self, keys: u64) {
         // Relaxed: only INFO reads the number.

@@ -310,13 +310,14 @@ impl<'a> View<'a> {
             return Ok(false);
         }
         let store = self.store;
-        if let Some(spaces) = self.spaces.take() {
-            store.namespaces.install(&spaces);
-        }
         store.durability.record_write();
         if store.watch_table.is_active() {
             let batch = self.scratch.batch.iter().map(|op| op_key(&op));
-            store.watch_table.mark(self.changed.iter().map(Vec::as_slice).chain(batch));
+            store.mark_watched(self.changed.iter().map(Vec::as_slice).chain(batch));
+        }
+        // After the marks, because the changed records have the old namespaces.
+        if let Some(spaces) = self.spaces.take() {
+            store.namespaces.install(&spaces);
         }
         Ok(true)
     }

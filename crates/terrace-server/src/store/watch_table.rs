@@ -17,7 +17,7 @@ use terrace_sync::native_locks::Mutex;
 /// Mark of a client: set if another client has changed a watched key.
 pub(crate) type Mark = Arc<AtomicBool>;
 
-/// Table of the watched keys. Its keys are those of the records.
+/// Table of the watched keys. Its keys are the number of the database, one byte, and the Redis key.
 #[derive(Debug, Default)]
 pub(crate) struct WatchTable {
     /// Number of watched keys.
@@ -26,7 +26,7 @@ pub(crate) struct WatchTable {
 }
 
 impl WatchTable {
-    /// Watches the record `key` for the client with `mark`.
+    /// Watches `key` for the client with `mark`.
     pub(crate) fn insert(&self, key: &[u8], mark: &Mark) {
         let mut marks = self.marks.lock();
         marks.entry(key.to_vec()).or_default().push(Arc::clone(mark));

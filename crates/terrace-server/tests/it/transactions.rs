@@ -80,6 +80,10 @@ fn changes_of_watched_keys() {
         assert_eq!(exec_after("a", &[change]), "nil", "{change}");
     }
     assert_eq!(exec_after("x", &["SET x 1", "DEL x"]), "nil");
+    // The watch stays with the database, whose namespace changes.
+    assert_eq!(exec_after("x", &["FLUSHDB", "SET x 1"]), "nil");
+    assert_eq!(exec_after("x", &["SWAPDB 0 1", "SET x 1"]), "nil");
+    assert_eq!(exec_after("x", &["SWAPDB 0 1", "SELECT 1", "SET x 1"]), "[OK]");
     assert_eq!(exec_after("a", &["TERRACE.DELRANGE - +"]), "nil");
     assert_eq!(exec_after("a", &["MULTI", "SET a 2", "EXEC"]), "nil");
 }
