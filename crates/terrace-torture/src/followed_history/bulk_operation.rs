@@ -6,8 +6,8 @@
 //!                                                   of the third
 //! ```
 //!
-//! The writer executes one after each [`BULK_PERIOD`] writes. A later write is never visible without
-//! it. Its entries appear all at once, and a deletion of a range key by key.
+//! The writer executes one after each [`BULK_PERIOD`] writes. A later write is never visible
+//! without it. Its entries appear all at once, and a deletion of a range key by key.
 
 use terrace_testkit::rng::splitmix;
 
@@ -90,7 +90,8 @@ fn delete_slots(period: u64) -> BulkOperation {
 /// bulk load before.
 fn delete_entries(period: u64) -> BulkOperation {
     let half = ENTRIES / 2;
-    let earlier = period.checked_sub(5).into_iter().flat_map(|earlier| (half..ENTRIES).map(move |i| key(earlier, i)));
+    let earlier =
+        period.checked_sub(5).into_iter().flat_map(|earlier| (half..ENTRIES).map(move |i| key(earlier, i)));
     let ingested = (0..ENTRIES).map(|index| key(period - 3, index));
     let loaded = (0..half).map(|index| key(period - 1, index));
     BulkOperation::DeleteRange {
@@ -116,7 +117,8 @@ mod tests {
                 }
             })
             .collect();
-        let expected = "ingest 60, delete 100, load 60, delete 90, ingest 60, delete 100, load 60, delete 120";
+        let expected =
+            "ingest 60, delete 100, load 60, delete 90, ingest 60, delete 100, load 60, delete 120";
         assert_eq!(texts.join(", "), expected);
         assert_eq!(BulkOperation::after(0), None);
         assert_eq!(BulkOperation::after(BULK_PERIOD + 1), None);
