@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -16,7 +17,10 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/util"
 )
 
-// takeTurn opens the database in dir and obeys the commands on the standard input, for the attack `alternate`.
+// maxLine is the maximum length of a command, in bytes.
+const maxLine = 16 << 20
+
+// takeTurn opens the database in dir and obeys the commands on the standard input, for the attacks `alternate` and `followers`.
 // harness/alternate/engine_process.rs describes them. At the end of the input it returns without a close.
 func takeTurn(dir string, writeBuffer string) error {
 	// A write beyond the limit on the size of files must fail instead of ending the process.
@@ -32,6 +36,7 @@ func takeTurn(dir string, writeBuffer string) error {
 		return err
 	}
 	input := bufio.NewScanner(os.Stdin)
+	input.Buffer(nil, maxLine)
 	for input.Scan() {
 		words := strings.Fields(input.Text())
 		switch words[0] {
@@ -39,6 +44,8 @@ func takeTurn(dir string, writeBuffer string) error {
 			answer(output, readAll(db, output))
 		case "write":
 			answer(output, write(db, words[1] == "sync", words[2:]))
+		case "batch":
+			answer(output, writeEncoded(db, words[1]))
 		case "compact":
 			// A compaction that fails is no loss of data.
 			_ = db.CompactRange(util.Range{})
@@ -87,6 +94,19 @@ func write(db *leveldb.DB, sync bool, words []string) error {
 		}
 	}
 	return db.Write(batch, &opt.WriteOptions{Sync: sync})
+}
+
+// writeEncoded writes the operations of a batch in LevelDB's format, in hexadecimal.
+func writeEncoded(db *leveldb.DB, encoded string) error {
+	bytes, err := hex.DecodeString(encoded)
+	if err != nil {
+		return err
+	}
+	batch := new(leveldb.Batch)
+	if err := batch.Load(bytes); err != nil {
+		return err
+	}
+	return db.Write(batch, nil)
 }
 
 // value returns the first length bytes of the repeated pattern.

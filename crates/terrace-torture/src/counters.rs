@@ -71,6 +71,8 @@ counters! {
     FuzzChecksumsValid "fuzz_checksums_valid" 0,
     /// States that followers showed and that were compared with the history of the writer.
     FollowedStates "followed_states" 100_000,
+    /// Followers that noticed that their database was replaced.
+    ReplacedDatabases "replaced_databases" 100,
     /// Writing processes that were killed.
     ProcessKills "process_kills" 1_000,
     /// Workloads that ran while the system refused a call, or under a limit.

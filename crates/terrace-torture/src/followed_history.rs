@@ -5,9 +5,17 @@
 //!   write n    "count" := n    slot a(n) := n, and some bytes    every third: delete slot d(n)
 //!   state n    count = n, and for each slot the number of its last write
 //! ```
+//!
+//! A writer may also execute a [`BulkOperation`] after some of the writes.
 
-use terrace::{Db, Snapshot};
+mod bulk_operation;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use terrace::{Db, SequenceNumber, Snapshot};
 use terrace_testkit::rng::splitmix;
+
+pub use bulk_operation::{BULK_PERIOD, BulkOperation, Entry};
 
 /// Number of slots. They fit a few memtables of the smallest size.
 const SLOTS: u64 = 400;
@@ -31,6 +39,11 @@ fn random(write: u64, purpose: u64) -> u64 {
 
 fn slot_key(slot: u64) -> Vec<u8> {
     format!("slot{slot:05}").into_bytes()
+}
+
+/// Returns the slot of a key, or None for other keys.
+fn slot_of(key: &[u8]) -> Option<usize> {
+    std::str::from_utf8(key.strip_prefix(b"slot")?).ok()?.parse().ok()
 }
 
 fn put_slot(write: u64) -> u64 {
@@ -88,11 +101,30 @@ pub struct ExpectedState {
     write: u64,
     /// Number of the write that set each slot.
     slots: Vec<Option<u64>>,
+    /// Bulk operations of the writer, or None if it executes none.
+    bulk: Option<BulkState>,
+    /// True if a writer may skip sequence numbers when it opens the database.
+    may_skip_sequences: bool,
+    /// Number of skipped sequence numbers, and of those of bulk operations, before a write, with
+    /// the number of the bulk operations.
+    other_sequences: (u64, SequenceNumber),
+}
+
+/// Result of the bulk operations.
+#[derive(Debug, Clone, Default)]
+struct BulkState {
+    entries: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Default for ExpectedState {
     fn default() -> ExpectedState {
-        ExpectedState { write: 0, slots: vec![None; SLOTS as usize] }
+        ExpectedState {
+            write: 0,
+            slots: vec![None; SLOTS as usize],
+            bulk: None,
+            may_skip_sequences: false,
+            other_sequences: (0, 0),
+        }
     }
 }
 
@@ -102,15 +134,98 @@ impl ExpectedState {
         self.write
     }
 
+    /// Returns the empty state of a writer that also executes bulk operations.
+    pub fn with_bulk_operations() -> ExpectedState {
+        ExpectedState { bulk: Some(BulkState::default()), ..ExpectedState::default() }
+    }
+
+    /// Accepts that goleveldb skips a sequence number when it opens a database.
+    pub fn with_skipped_sequences(self) -> ExpectedState {
+        ExpectedState { may_skip_sequences: true, ..self }
+    }
+
     /// Moves to the state after `write`, which is not earlier.
     fn advance_to(&mut self, write: u64) {
         for next in self.write + 1..=write {
+            if let Some(operation) = self.bulk_operation_after(next - 1) {
+                self.apply(&operation, |_| true);
+            }
             self.slots[put_slot(next) as usize] = Some(next);
             if let Some(deleted) = deleted_slot(next) {
                 self.slots[deleted as usize] = None;
             }
         }
         self.write = self.write.max(write);
+    }
+
+    fn bulk_operation_after(&self, write: u64) -> Option<BulkOperation> {
+        self.bulk.as_ref().and_then(|_| BulkOperation::after(write))
+    }
+
+    /// Adds the entries of a bulk operation, or deletes those of its keys that `should_delete`
+    /// selects.
+    fn apply(&mut self, operation: &BulkOperation, should_delete: impl Fn(&[u8]) -> bool) {
+        let Some(bulk) = &mut self.bulk else { return };
+        match operation {
+            BulkOperation::Ingest(entries) | BulkOperation::BulkLoad(entries) => {
+                bulk.entries.extend(entries.iter().cloned());
+            }
+            BulkOperation::DeleteRange { keys, .. } => {
+                for key in keys.iter().filter(|key| should_delete(key)) {
+                    bulk.entries.remove(key);
+                    if let Some(slot) = slot_of(key) {
+                        self.slots[slot] = None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Applies the part of the bulk operation after the last write that `snapshot` shows: all of
+    /// its entries or none, or some of its deletions.
+    fn apply_shown_part(&mut self, snapshot: &Snapshot) -> Result<(), String> {
+        let Some(operation) = self.bulk_operation_after(self.write) else { return Ok(()) };
+        let is_shown = |key: &[u8]| match snapshot.get(key) {
+            Ok(value) => Ok(value.is_some()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let BulkOperation::DeleteRange { keys, .. } = &operation {
+            let mut deleted = BTreeSet::new();
+            for key in keys {
+                if !is_shown(key)? {
+                    deleted.insert(key.as_slice());
+                }
+            }
+            self.apply(&operation, |key| deleted.contains(key));
+        } else if operation.added_key().is_some_and(|key| is_shown(key) != Ok(false)) {
+            self.apply(&operation, |_| false);
+        }
+        Ok(())
+    }
+
+    /// Compares the sequence number of `snapshot` with the number of operations. Those of bulk
+    /// operations are unknown, but the same for all writes of a period.
+    fn check_sequence(&mut self, snapshot: &Snapshot) -> Result<(), String> {
+        let write = self.write;
+        let sequence = snapshot.sequence();
+        let expected = last_sequence(write);
+        let unexpected =
+            |expected: &str| format!("write {write} at sequence number {sequence}, expected {expected}");
+        let other =
+            sequence.checked_sub(expected).ok_or_else(|| unexpected(&format!("at least {expected}")))?;
+        let (known_operations, known_other) = self.other_sequences;
+        // The operation after this write may be complete.
+        let operations = if self.bulk.is_some() { write.saturating_sub(1) / BULK_PERIOD } else { 0 };
+        let is_between_operations = self.bulk_operation_after(write).is_none();
+        let must_be_equal =
+            is_between_operations && operations == known_operations && !self.may_skip_sequences;
+        if other < known_other || (must_be_equal && other != known_other) {
+            return Err(unexpected(&format!("{} in period {known_operations}", expected + known_other)));
+        }
+        if is_between_operations {
+            self.other_sequences = (operations, other);
+        }
+        Ok(())
     }
 
     /// Compares each entry of `snapshot` with the state of its count, and moves to that state.
@@ -121,26 +236,24 @@ impl ExpectedState {
             return Err(format!("the state went back from write {} to write {write}", self.write));
         }
         self.advance_to(write);
-        if snapshot.sequence() != last_sequence(write) {
-            let expected = last_sequence(write);
-            return Err(format!(
-                "write {write} at sequence number {}, expected {expected}",
-                snapshot.sequence()
-            ));
-        }
+        self.apply_shown_part(snapshot)?;
+        self.check_sequence(snapshot)?;
         self.check(snapshot)
     }
 
     /// Compares each entry of `snapshot` with this state.
     pub fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
-        let ExpectedState { write, slots } = self;
+        let ExpectedState { write, slots, bulk, .. } = self;
         let mut found = snapshot.iter();
         let mut next = || match found.next() {
             None => Ok(None),
             Some(Err(error)) => Err(format!("write {write}: {error}")),
             Some(Ok(entry)) => Ok(Some(entry)),
         };
-        let mut expected: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(slots.len() + 1);
+        let mut expected: Vec<Entry> = Vec::with_capacity(slots.len() + 1);
+        // The keys of bulk operations sort before all others.
+        let loaded = bulk.iter().flat_map(|bulk| &bulk.entries);
+        expected.extend(loaded.map(|(key, value)| (key.clone(), value.clone())));
         if *write > 0 {
             expected.push((COUNT.to_vec(), write.to_le_bytes().to_vec()));
         }
@@ -159,8 +272,15 @@ impl ExpectedState {
         }
     }
 
-    /// Compares gets of some slots with this state.
+    /// Compares gets of some keys with this state.
     pub fn check_gets(&self, snapshot: &Snapshot) -> Result<(), String> {
+        for (key, value) in self.bulk.iter().flat_map(|bulk| &bulk.entries).step_by(7) {
+            let found = snapshot.get(key).map_err(|error| error.to_string())?;
+            if found.as_ref() != Some(value) {
+                let found = found.map(|value| describe(key, &value));
+                return Err(format!("write {}: {found:?}, expected {}", self.write, describe(key, value)));
+            }
+        }
         for slot in (self.write % 7..SLOTS).step_by(7) {
             let found = snapshot.get(slot_key(slot)).map_err(|error| error.to_string())?;
             let expected = self.slots[slot as usize].map(value);

@@ -56,6 +56,16 @@ pub(crate) fn remove(path: &Path) {
     std::fs::remove_file(path).unwrap();
 }
 
+/// Changes the permission bits of a file or directory.
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+}
+
+/// Copies a file with its permission bits.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::copy(from, to).unwrap();
+}
+
 /// Changes `len` bytes at `offset`; a negative offset counts from the end.
 pub(crate) fn damage(path: &Path, offset: i64, len: usize) {
     let mut bytes = read(path);

@@ -18,7 +18,7 @@ fn in_memory() -> Options {
 }
 
 /// Options of a writer that flushes and compacts all the time.
-fn busy() -> Options {
+pub(crate) fn busy() -> Options {
     Options::default().create_if_missing(true).write_buffer_size(Some(64 << 10))
 }
 
@@ -30,7 +30,7 @@ fn follow(path: impl AsRef<Path>, options: &Options) -> Db {
     Db::follow(path, options, &each_read()).unwrap()
 }
 
-fn write_history(db: &Db, writes: std::ops::RangeInclusive<u64>) {
+pub(crate) fn write_history(db: &Db, writes: std::ops::RangeInclusive<u64>) {
     for write in writes {
         let mut batch = WriteBatch::new();
         for (key, value) in followed_history::batch(write) {

@@ -10,6 +10,7 @@
 //!   debug_texts            `Debug` texts are short
 //!   delete_range           removal of a key range, whole tables at once
 //!   events                 events and statistics agree with the info log and with each other
+//!   follower_directories   directories of RocksDB, without permission, and on a read-only mount
 //!   followers              readers beside a writer see its states and never go back
 //!   hostile_directories    links, special files and holes; nothing outside of a directory changes
 //!   ingest                 tables are added all at once, and never beside older versions of a key
@@ -49,6 +50,7 @@ mod delete_range;
 mod descriptors;
 mod events;
 mod files;
+mod follower_directories;
 mod followers;
 mod hidden_versions;
 mod hostile_directories;

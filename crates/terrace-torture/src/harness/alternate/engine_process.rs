@@ -5,6 +5,7 @@
 //!     (the open itself)                    ok, or: error TEXT
 //!     read                                 for each entry: KEY LENGTH HASH; then ok
 //!     write sync|nosync [OPERATION]..      ok, or: error TEXT
+//!     batch HEX                            ok, or: error TEXT; goleveldb only, for `followers`
 //!     compact                              ok
 //!     close                                ok, or: error TEXT; the process ends
 //!

@@ -1,4 +1,5 @@
-//! Directory of a database before its open: missing, new, or with leftovers that hold data.
+//! Directory of a database before its open: missing, new, with leftovers that hold data, or with
+//! the files of RocksDB.
 
 use std::path::Path;
 
@@ -7,12 +8,36 @@ use terrace_format::filename::FileName;
 use terrace_format::log::{LogItem, LogReader};
 
 use crate::db::components::directory::list_db_files;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::file_io::{FileReader, file_error, parent_directory};
 
 /// Returns the error for a directory without a database.
 pub(super) fn missing_database_error(directory: &Path) -> Error {
     Error::InvalidArgument(format!("{}: does not exist (create_if_missing is false)", directory.display()))
+}
+
+/// Returns the error of an open whose MANIFEST gave `error`. If it is corrupt because the directory
+/// holds a database of RocksDB, the kind is no corruption: a repair would destroy that database.
+pub(super) fn manifest_error(env: &Env, directory: &Path, error: Error) -> Error {
+    if error.kind() != ErrorKind::Corruption {
+        return error;
+    }
+    match env.fs.list(directory) {
+        Ok(names) => match names.iter().filter_map(|name| name.to_str()).find(|name| is_rocksdb_file(name)) {
+            Some(file) => Error::InvalidArgument(format!(
+                "{}: a database of RocksDB (it has a file {file}): {error}",
+                directory.display()
+            )),
+            None => error,
+        },
+        Err(_) => error,
+    }
+}
+
+/// Returns true for file names that RocksDB uses and LevelDB does not.
+fn is_rocksdb_file(name: &str) -> bool {
+    let number = name.strip_prefix("OPTIONS-").unwrap_or_default();
+    name == "IDENTITY" || (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Returns an error if `directory`, which has no CURRENT, contains data. A new database there would

@@ -21,7 +21,7 @@ use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
 use super::directory_checks::{
-    check_holds_no_data, create_directory, missing_database_error, sync_parent_directory,
+    check_holds_no_data, create_directory, manifest_error, missing_database_error, sync_parent_directory,
 };
 use super::log_replay::{LogReplay, ReplayOutcome};
 use super::parallel_insert::ParallelInserter;
@@ -78,7 +78,8 @@ impl DbInner {
         log_lock_fallbacks(&*logger, &*lock);
         let comparator = InternalComparator::new(Arc::clone(&options.comparator));
         let recovered = if exists {
-            ManifestRecovery::read_current_manifest(env, directory, &comparator)?
+            ManifestRecovery::read_current_manifest(env, directory, &comparator)
+                .map_err(|error| manifest_error(env, directory, error))?
         } else {
             logger.log(format_args!("Creating DB {} since it was missing.", directory.display()));
             ManifestRecovery::for_new_database(&comparator)
@@ -116,7 +117,8 @@ impl DbInner {
             log_lock_fallbacks(&*logger, &**lock);
         }
         let comparator = InternalComparator::new(Arc::clone(&options.comparator));
-        let recovered = ManifestRecovery::read_current_manifest(env, directory, &comparator)?;
+        let recovered = ManifestRecovery::read_current_manifest(env, directory, &comparator)
+            .map_err(|error| manifest_error(env, directory, error))?;
         let mut opener = DbOpener::new(directory, &options, comparator, logger, recovered);
         opener.allows_damage = allows_damage;
         opener.into_read_only(lock)

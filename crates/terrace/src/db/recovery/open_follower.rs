@@ -6,7 +6,7 @@ use std::time::Duration;
 use terrace_format::filename::FileName;
 use terrace_format::key::InternalComparator;
 
-use super::directory_checks::missing_database_error;
+use super::directory_checks::{manifest_error, missing_database_error};
 use super::open::DbOpener;
 use crate::db::components::follower_tail::FollowerTail;
 use crate::db::inner::DbInner;
@@ -30,7 +30,9 @@ impl DbInner {
             return Err(missing_database_error(directory));
         }
         let comparator = InternalComparator::new(Arc::clone(&options.comparator));
-        let tail = FollowerTail::new(env, directory, ManifestTail::open(env, directory, &comparator)?);
+        let manifest_tail = ManifestTail::open(env, directory, &comparator)
+            .map_err(|error| manifest_error(env, directory, error))?;
+        let tail = FollowerTail::new(env, directory, manifest_tail);
         let logger = options.logger.clone().unwrap_or_else(|| Arc::new(NoLogger));
         let empty = ManifestRecovery::for_new_database(&comparator);
         let mut opener = DbOpener::new(directory, &options, comparator, logger, empty);
