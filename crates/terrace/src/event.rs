@@ -39,6 +39,7 @@ use crate::error::Error;
 /// let db = Db::open("cities", &options.listener(Arc::clone(&flushed) as _))?;
 /// db.put(b"CH/Bern", b"46.95,7.45")?;
 /// db.flush()?;
+/// db.close()?; // waits for the background jobs, which report their events last
 /// assert!(*flushed.0.lock().unwrap() > 0);
 /// # Ok::<(), terrace::Error>(())
 /// ```
