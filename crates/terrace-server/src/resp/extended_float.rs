@@ -64,8 +64,7 @@ impl Extended {
         let mut rest = numerator % denominator;
         let excess = (u128::BITS - quotient.leading_zeros()).saturating_sub(MANTISSA_BITS);
         if excess > 0 {
-            // The last bit keeps whether there is a rest. It is below the rounded ones, or decides
-            // a tie.
+            // The additional last bit keeps whether there is a rest, which decides a tie.
             let mantissa = divide((2 * quotient) | u128::from(rest > 0), 2 << excess);
             return Extended { is_negative, mantissa, shift: -(excess as i32) };
         }
@@ -131,7 +130,7 @@ impl Extended {
     fn without_low_bits(self, count: i32) -> Extended {
         let Some(count) = u32::try_from(count).ok().filter(|count| *count > 0) else { return self };
         let is_inexact = self.mantissa & ((1 << count) - 1) != 0;
-        let mantissa = self.mantissa >> count | u128::from(is_inexact);
+        let mantissa = (self.mantissa >> count) | u128::from(is_inexact);
         Extended { mantissa, shift: self.shift - count as i32, ..self }
     }
 

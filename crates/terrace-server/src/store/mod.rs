@@ -116,9 +116,8 @@ impl Store {
         self.clock.wall_us() / 1000
     }
 
-    /// Key of the watch table for the record `record`: the database and the Redis key. A watch
-    /// stays with its database when FLUSHDB or SWAPDB changes the namespace. None for other
-    /// records.
+    /// Key of the watch table for the record `record`: the database and the Redis key. None for
+    /// other records. A watch stays with its database when FLUSHDB or SWAPDB changes the namespace.
     pub(crate) fn watch_key(&self, record: &[u8]) -> Option<Vec<u8>> {
         let (database, key) = match self.layout {
             Layout::Raw => (0, record),
