@@ -302,8 +302,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the database is missing,
-    ///   has another comparator, or is one of RocksDB.
+    /// - [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the database is
+    ///   missing, has another comparator, or is one of RocksDB.
     /// - [`ErrorKind::Corruption`](crate::ErrorKind::Corruption): the MANIFEST is damaged, or a
     ///   table is missing.
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): a file cannot be read. With too few file
