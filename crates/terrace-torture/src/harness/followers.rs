@@ -36,7 +36,7 @@ use crate::database_under_test::options_from_settings;
 use crate::followed_history::ExpectedState;
 
 pub(super) const FOLLOWERS: Harness = Harness {
-    id: 48,
+    id: 53,
     name: "followers",
     property: "a follower shows states that the writer had, never goes back, and sees acknowledged writes",
     check_cases: 4,
