@@ -196,7 +196,7 @@ impl Db {
     /// Returns the statistics since the open, and the present state. Takes some microseconds.
     ///
     /// The numbers are read one after the other, while other threads work. Each one is that of a
-    /// recent moment.
+    /// recent moment. A background job counts its work after its result is visible.
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
@@ -207,7 +207,6 @@ impl Db {
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
     /// db.flush()?;
     /// let stats = db.stats();
-    /// assert_eq!(stats.timer(Timer::Flush).count, 1);
     /// assert_eq!(stats.ticker(Ticker::BlockCacheMiss), 0);
     /// assert_eq!(stats.levels.iter().map(|level| level.files).sum::<usize>(), 1);
     /// for timer in Timer::all() {
