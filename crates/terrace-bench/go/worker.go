@@ -26,7 +26,8 @@ type tally struct {
 	ops             uint64
 	bytes, bytesPut uint64
 	found, checked  uint64
-	ended           time.Duration // end of the last operation, since the start
+	ended           time.Duration // end of the last operation, since the start, without untimed
+	untimed         time.Duration // time that the measurements exclude
 }
 
 func (t *tally) add(other *tally) {
@@ -44,13 +45,23 @@ const told = 64 // operations between two updates of shared.done
 
 // end records that ops operations ended now; they began at the end of the operations before.
 func (t *tally) end(shared *shared, ops uint64) {
-	now := max(shared.clock.since(), t.ended) // counters of processors differ by some ticks, and the thread may have moved
+	now := t.now(shared)
 	t.record(shared, now, now-t.ended, ops)
+}
+
+// now is the measured time since the start. Counters of processors differ by some ticks, and the thread may have moved.
+func (t *tally) now(shared *shared) time.Duration {
+	return max(shared.clock.since()-t.untimed, t.ended)
+}
+
+// resumeClock excludes the time since the last operation from the measurements.
+func (t *tally) resumeClock(shared *shared) {
+	t.untimed = max(shared.clock.since()-t.ended, t.untimed)
 }
 
 // endSteps records that ops operations ended now, which ran one after the other. Each counts with their mean latency.
 func (t *tally) endSteps(shared *shared, ops uint64) {
-	now := max(shared.clock.since(), t.ended)
+	now := t.now(shared)
 	t.record(shared, now, (now-t.ended+time.Duration(ops/2))/time.Duration(ops), ops)
 }
 
@@ -252,7 +263,7 @@ func (w *worker) seek(n, steps uint64) (err error) {
 	least := n
 	there := cursor.Seek(w.key)
 	for step := uint64(0); there; step++ {
-		at, err := w.checkEntry(cursor)
+		at, err := w.checkCursor(cursor)
 		if err != nil {
 			return err
 		}
@@ -268,21 +279,26 @@ func (w *worker) seek(n, steps uint64) (err error) {
 	return nil
 }
 
-// checkEntry checks the entry at cursor, and returns its key number.
-func (w *worker) checkEntry(cursor Cursor) (uint64, error) {
-	key := cursor.Key()
-	n, ok := readKey(key)
-	if !ok || len(key) != w.phase.KeySize {
-		return 0, fmt.Errorf("wrong key: found %s, which was never put", show(key))
-	}
+// checkCursor checks the entry at cursor, and returns its key number.
+func (w *worker) checkCursor(cursor Cursor) (uint64, error) {
 	value, err := cursor.Value()
 	if err != nil {
 		return 0, err
 	}
+	return w.checkEntry(cursor.Key(), value)
+}
+
+// checkEntry checks an entry, and returns its key number.
+func (w *worker) checkEntry(key, value []byte) (uint64, error) {
+	n, ok := readKey(key)
+	if !ok || len(key) != w.phase.KeySize {
+		return 0, fmt.Errorf("wrong key: found %s, which was never put", show(key))
+	}
 	return n, w.check(n, value)
 }
 
-// walk executes one scan, of which every step is an operation.
+// walk executes one scan, of which every step is an operation. A step copies its entry, and the clock stands still while
+// the copies are checked, as in src/run/worker.rs.
 func (w *worker) walk(ops *Ops) (ended bool, err error) {
 	cursor, err := w.store.Cursor()
 	if err != nil {
@@ -293,32 +309,72 @@ func (w *worker) walk(ops *Ops) (ended bool, err error) {
 	if backwards {
 		start, step = cursor.Last, cursor.Prev
 	}
-	move, before, visited, untimed := start, uint64(0), false, uint64(0)
-	for _, ok := ops.next(); ok && move(); _, ok = ops.next() {
-		at, err := w.checkEntry(cursor)
-		if err != nil {
-			return false, err
-		}
-		if visited && (at == before || backwards == (at > before)) {
-			return false, fmt.Errorf("wrong order: key %d after %d", at, before)
-		}
-		move, before, visited = step, at, true
-		w.tally.found++
-		if untimed++; untimed == stepsPerReading {
-			w.tally.endSteps(w.shared, untimed)
-			untimed = 0
-			if w.isOver() {
-				return true, nil
+	var entries scannedEntries
+	move, before, visited := start, uint64(0), false
+	for {
+		entries.clear()
+		for entries.count() < stepsPerReading {
+			if _, ok := ops.next(); !ok || !move() {
+				break
 			}
+			value, err := cursor.Value()
+			if err != nil {
+				return false, err
+			}
+			entries.add(cursor.Key(), value)
+			move = step
+		}
+		steps := entries.count()
+		if steps > 0 {
+			w.tally.endSteps(w.shared, uint64(steps))
+		}
+		for i := range steps {
+			at, err := w.checkEntry(entries.at(i))
+			if err != nil {
+				return false, err
+			}
+			if visited && (at == before || backwards == (at > before)) {
+				return false, fmt.Errorf("wrong order: key %d after %d", at, before)
+			}
+			before, visited = at, true
+			w.tally.found++
+		}
+		w.tally.resumeClock(w.shared)
+		if w.isOver() || steps < stepsPerReading {
+			return w.isOver(), nil
 		}
 	}
-	if untimed > 0 {
-		w.tally.endSteps(w.shared, untimed)
-	}
-	return w.isOver(), nil
 }
 
-const stepsPerReading = 16 // steps of a scan between two readings of the clock, as in src/run/worker.rs
+const stepsPerReading = 64 // steps of a scan between two readings of the clock
+
+// scannedEntries holds copies of the entries of the last steps of a scan.
+type scannedEntries struct {
+	bytes []byte
+	ends  []entryEnds
+}
+
+// entryEnds is where key and value of an entry end.
+type entryEnds struct{ key, value int }
+
+func (e *scannedEntries) clear()     { e.bytes, e.ends = e.bytes[:0], e.ends[:0] }
+func (e *scannedEntries) count() int { return len(e.ends) }
+
+func (e *scannedEntries) add(key, value []byte) {
+	e.bytes = append(e.bytes, key...)
+	keyEnd := len(e.bytes)
+	e.bytes = append(e.bytes, value...)
+	e.ends = append(e.ends, entryEnds{keyEnd, len(e.bytes)})
+}
+
+// at returns key and value of entry i.
+func (e *scannedEntries) at(i int) (key, value []byte) {
+	start := 0
+	if i > 0 {
+		start = e.ends[i-1].value
+	}
+	return e.bytes[start:e.ends[i].key], e.bytes[e.ends[i].key:e.ends[i].value]
+}
 
 // batches puts or deletes in atomic writes. The latency of each key is that of its write.
 func (w *worker) batches(ops *Ops) (bool, error) {

@@ -18,9 +18,12 @@ mod range_cursor;
 mod redb;
 mod rocksdb_c;
 mod rocksdb_txn;
+mod scanned_entries;
 mod terrace;
 
 use std::path::{Path, PathBuf};
+
+pub use scanned_entries::ScannedEntries;
 
 use crate::report::model::Settings;
 
@@ -186,6 +189,12 @@ pub trait Cursor {
 
     /// Key and value of the entry, valid until the next move. The cursor must be at an entry.
     fn entry(&self) -> (&[u8], &[u8]);
+
+    /// Moves by `steps`, backward if `reverse`, and adds a copy of the entry of each step to
+    /// `entries`. Stops at the last entry. The cursor must be at an entry.
+    fn copy_steps(&mut self, steps: u64, reverse: bool, entries: &mut ScannedEntries) -> Result<()> {
+        entries.copy_steps(self, steps, reverse)
+    }
 }
 
 /// All engines, in the order of `--list`.

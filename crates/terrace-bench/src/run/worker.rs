@@ -2,8 +2,8 @@
 //!
 //! This overhead counts as the engine's time, so it must be small: the code for each operation is
 //! inlined into the loop, allocates nothing and makes no system call. A scan reads the clock only
-//! after every sixteenth step, and its latencies are means of sixteen steps. Its entries are
-//! checked between these readings, while the clock stands still.
+//! after 64 steps, and its latencies are means of 64 steps. Its entries are checked between these
+//! readings, while the clock stands still.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::clock::Clock;
 use super::histogram::Histogram;
 use super::windows::ThroughputWindows;
-use crate::engine::{Change, Result, Store};
+use crate::engine::{Change, Result, ScannedEntries, Store};
 use crate::workload::keys::{self, ValueGenerator};
 use crate::workload::ops::{Op, Ops};
 use crate::workload::phase_spec::{Kind, Order, PhaseSpec};
@@ -111,36 +111,7 @@ const OPS_PER_REPORT: u64 = 64;
 
 /// Steps of a scan between two readings of the clock. A reading takes about as long as the step of
 /// a fast engine.
-const SCAN_STEPS_PER_READING: usize = 16;
-
-/// Copies of the entries of the last steps of a scan.
-#[derive(Default)]
-struct ScannedEntries {
-    bytes: Vec<u8>,
-    /// End of the key and end of the value of each entry in `bytes`.
-    ends: Vec<(usize, usize)>,
-}
-
-impl ScannedEntries {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    #[inline(always)]
-    fn push(&mut self, (key, value): (&[u8], &[u8])) {
-        self.bytes.extend_from_slice(key);
-        let key_end = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        self.ends.push((key_end, self.bytes.len()));
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let starts = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end));
-        let entries = starts.zip(&self.ends);
-        entries.map(|(start, (key_end, end))| (&self.bytes[start..*key_end], &self.bytes[*key_end..*end]))
-    }
-}
+const SCAN_STEPS_PER_READING: usize = 64;
 
 /// Checks the values that a thread reads, and holds its measurements.
 pub(super) struct ValueChecker<'a> {
@@ -427,19 +398,16 @@ impl<'a> Worker<'a> {
         let mut previous = None;
         loop {
             self.scanned.clear();
-            for _ in ops.by_ref().take(SCAN_STEPS_PER_READING) {
-                let at_entry = match (std::mem::take(&mut is_first), reverse) {
-                    (true, false) => cursor.first()?,
-                    (true, true) => cursor.last()?,
-                    (false, false) => cursor.next()?,
-                    (false, true) => cursor.prev()?,
-                };
-                if !at_entry {
-                    break;
+            let mut steps = ops.by_ref().take(SCAN_STEPS_PER_READING).count() as u64;
+            if std::mem::take(&mut is_first) && steps > 0 {
+                if !(if reverse { cursor.last()? } else { cursor.first()? }) {
+                    return Ok(self.is_over());
                 }
                 self.scanned.push(cursor.entry());
+                steps -= 1;
             }
-            let steps = self.scanned.ends.len();
+            cursor.copy_steps(steps, reverse, &mut self.scanned)?;
+            let steps = self.scanned.len();
             if steps > 0 {
                 self.checker.stats.record_mean(self.shared, steps as u64);
                 self.checker.check_scanned(&self.scanned, reverse, &mut previous)?;

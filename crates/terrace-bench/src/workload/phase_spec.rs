@@ -51,7 +51,7 @@
 //! operations: a smaller sum proves lost updates.
 //!
 //! **Latencies.** An operation begins at the end of the operation before. The keys of an atomic
-//! write have the latency of the write. A scan reads the clock after every 16th entry, and the
+//! write have the latency of the write. A scan reads the clock after every 64th entry, and the
 //! entries since the last reading have their mean latency.
 //!
 //! **Durability.** If `sync` is set, every write is synced. If `sync_every` is above 0, every
