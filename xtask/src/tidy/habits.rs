@@ -6,6 +6,7 @@
 //!   option.iter().for_each(f);         if let Some(value) = option { f(value) }
 //!   let twice = |x| 2 * x; g(twice)    g(|x| 2 * x)
 //!   Some(x) if lock.lock().y == x =>   the lock is taken before the match
+//!   cell.get_or_init(f)                get_or_init_for_fork(&cell, f), in the library
 //! ```
 
 use std::collections::BTreeSet;
@@ -34,6 +35,11 @@ static HABITS: &[(Habit, &str, &str)] = &[
         single_use_closures,
         "the reader jumps back for one use",
         "write the closure in place, or make it a function",
+    ),
+    (
+        cell_initializations,
+        "a child that is forked during the initialization waits for it for ever",
+        "use `terrace_sync::get_or_init_for_fork`",
     ),
     (locking_guards, "a match guard must not block or release a lock", "compute the value before the match"),
 ];
@@ -252,6 +258,35 @@ fn locking_guards(code: &Code<'_>, _: &Options) -> Vec<(usize, String)> {
     found
 }
 
+/// Code that runs in the processes of users, which may fork.
+const LIBRARY: &[&str] = &[
+    "crates/terrace/src/",
+    "crates/terrace-env/src/",
+    "crates/terrace-format/src/",
+    "crates/terrace-capi/src/",
+];
+
+/// Files in which no child can need a cell during its initialization.
+const NOT_IN_CHILD: &[&str] = &[
+    // The thread that forks initializes it.
+    "crates/terrace-env/src/posix/lock_owner.rs",
+    // A mutant.
+    "crates/terrace/src/table/mapped_blocks.rs",
+    // `DB::Open` has not returned yet.
+    "crates/terrace-capi/src/cxx_abi/callbacks/logger.rs",
+];
+
+/// `cell.get_or_init(..)` of a `OnceLock` in the library.
+fn cell_initializations(code: &Code<'_>, _: &Options) -> Vec<(usize, String)> {
+    let path = &code.source.path;
+    let is_in = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
+    if !is_in(LIBRARY) || is_in(NOT_IN_CHILD) {
+        return Vec::new();
+    }
+    let hits = code.text.match_indices(".get_or_init(");
+    hits.map(|(at, _)| (at, "`get_or_init` of a cell".into())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::expect;
@@ -273,6 +308,14 @@ mod tests {
     fn lets_that_take_a_tuple_apart() {
         found("let (a, b) = f(1, 2); let (c, d) = (a, b).swap(); let (x,) = (1,);", &[]);
         found("if let (Some(a), Some(b)) = (x, y) { } let (Some(a), b) = (x, y) else { return };", &[]);
+    }
+
+    #[test]
+    fn cell_initialization_in_the_library() {
+        let code = "fn f(a: &OnceLock<A>) -> &A { a.get_or_init(A::new) }";
+        let problem = "crates/terrace/src/a.rs:1: `get_or_init` of a cell";
+        expect(check, &[("crates/terrace/src/a.rs", code)], &[problem]);
+        found(code, &[]);
     }
 
     #[test]

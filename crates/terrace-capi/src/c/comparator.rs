@@ -32,7 +32,7 @@ impl LazyName {
     }
 
     pub(super) fn get(&self, state: &CallbackState) -> &str {
-        self.name.get_or_init(|| {
+        let name: &String = terrace_sync::get_or_init_for_fork(&self.name, || {
             // SAFETY: the callback takes `state`, which is alive until the destructor runs.
             let name = unsafe { (self.name_fn)(state.pointer()) };
             if name.is_null() {
@@ -40,7 +40,8 @@ impl LazyName {
             }
             // SAFETY: the callback returns a NUL-terminated string that lives through this copy.
             unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
-        })
+        });
+        name
     }
 }
 

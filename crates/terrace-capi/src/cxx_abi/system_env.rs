@@ -20,7 +20,7 @@ use crate::ffi::{StatusError, test_directory};
 
 fn system_env() -> &'static Env {
     static SYSTEM: OnceLock<Env> = OnceLock::new();
-    SYSTEM.get_or_init(Env::system)
+    terrace_sync::get_or_init_for_fork(&SYSTEM, Env::system)
 }
 
 fn to_status_error(error: FileError) -> StatusError {

@@ -223,7 +223,8 @@ impl FileSystem for PosixFs {
         let synced = synced.map_err(|e| FileError::new("fsync", dir, e));
         match synced {
             Err(error) if is_refused_directory_sync(&error.source) => {
-                self.refused_directory_sync.get_or_init(|| format!("Directories are not synced: {error}"));
+                let text = || format!("Directories are not synced: {error}");
+                terrace_sync::get_or_init_for_fork(&self.refused_directory_sync, text);
                 Ok(())
             }
             synced => synced,

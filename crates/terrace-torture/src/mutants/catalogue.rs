@@ -109,6 +109,7 @@ pub static MUTANTS: &[Mutant] = &[
     row("LogFileNotSynced", &["power-cuts"], 60, "a sync of a log file makes no call of the system"),
     row("LogMappedOnEveryFileSystem", &["file-systems"], 60, "a log is mapped on file systems that copy on write"),
     row("RareWrongRead", &["model"], 120, "one get in a million returns a wrong byte"),
+    row("CellInitializedDuringFork", &["fork"], 300, "a fork does not wait for the initialization of a cell"),
     row("ForkDuringWrite", &["fork"], 300, "a fork does not wait until no writer changes a memtable"),
     row("ParentThreadsKeptInForkedChild", &["fork"], 60, "a forked child counts the threads of its parent's pool as its own"),
     row("CacheNotLockedForFork", &["fork"], 300, "a fork does not wait until no thread changes the block cache"),

@@ -18,7 +18,7 @@ use crate::sync::Arc;
 impl DbInner {
     /// Returns the state of a higher layer, which `create` creates at the first call.
     pub(super) fn extension<T: Any + Send + Sync>(&self, create: impl FnOnce() -> T) -> &T {
-        let extension = self.extension.get_or_init(|| Box::new(create()));
+        let extension = terrace_sync::get_or_init_for_fork(&self.extension, || Box::new(create()));
         // Only one module uses the slot, so the type is always the same.
         extension.downcast_ref().expect("the slot has one type")
     }

@@ -18,7 +18,7 @@ use terrace_env::{MappedSlice, RandomAccessFile, prefetch};
 use terrace_format::block::{Block, BlockContents, BlockSource, RestartIndex, SearchStart};
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, uncompressed_block};
 use terrace_format::{DecodeError, DecodeErrorKind};
-use terrace_sync::mutant;
+use terrace_sync::{get_or_init_for_fork, mutant};
 
 use super::block_fetcher::{check_handle, prefetch_stored, short_read_error};
 use super::restart_index_slot::{RestartIndexSlot, VerifiedBlock};
@@ -181,9 +181,14 @@ impl MappedBlocks {
         }
         let slots = slots.into_boxed_slice();
         let reservation = self.memory.reserve(size_of_val(&*slots));
-        // The reservation takes a lock of the block cache, so it is not a part of the
-        // initialisation, which blocks other threads. One of two concurrent allocations is dropped.
-        chunk.get_or_init(|| SlotChunk { slots, _reservation: reservation })
+        if mutant!(CellInitializedDuringFork) {
+            return chunk.get_or_init(|| {
+                (0..10_000).for_each(|_| std::hint::spin_loop());
+                SlotChunk { slots, _reservation: reservation }
+            });
+        }
+        // One of two concurrent allocations is dropped.
+        get_or_init_for_fork(chunk, || SlotChunk { slots, _reservation: reservation })
     }
 }
 

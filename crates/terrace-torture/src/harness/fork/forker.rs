@@ -4,10 +4,10 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use terrace::{Db, ErrorKind, MappedLogs, Options, WriteOptions};
 use terrace_testkit::rng::Rng;
@@ -97,12 +97,23 @@ fn refuse_ofd_locks() -> std::io::Result<()> {
 }
 
 /// Returns options with small memtables and few open tables, so that background jobs and evictions
-/// always run. The seed chooses the method of the logs. Its last bit chooses the locks.
+/// always run. The seed chooses the method of the logs and the codec. Its last bit chooses the
+/// locks.
 fn options(seed: u64) -> Options {
     let methods = [MappedLogs::Auto, MappedLogs::Always, MappedLogs::Never];
     let mapped_logs = methods[(seed / 2 % methods.len() as u64) as usize];
     let options = Options::default().create_if_missing(true).mapped_logs(mapped_logs);
-    options.write_buffer_size(64 << 10).max_open_files(20)
+    let options = options.write_buffer_size(64 << 10).max_open_files(20);
+    // Reads search the blocks of uncompressed tables in the mappings.
+    if has_uncompressed_tables(seed) {
+        options.compression(&terrace::compress::NO_COMPRESSION)
+    } else {
+        options
+    }
+}
+
+fn has_uncompressed_tables(seed: u64) -> bool {
+    seed / 6 % 2 == 1
 }
 
 fn stable_key(n: u64) -> Vec<u8> {
@@ -203,6 +214,49 @@ fn kill_if_hanging() {
     unsafe { libc::alarm(CHILD_TIMEOUT_S) };
 }
 
+/// Waits for `child`, which should end within [`CHILD_TIMEOUT_S`]. Of a child that hangs, it
+/// describes the threads and kills it.
+fn wait_or_describe_hang(child: i32) -> Result<i32, String> {
+    let started = Instant::now();
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` lives until the call returns, and `waitpid` writes only an integer to it.
+        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
+            0 if started.elapsed() < Duration::from_secs(CHILD_TIMEOUT_S.into()) => {
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            0 => {
+                let threads = describe_threads(child);
+                // SAFETY: `kill` has no precondition. The child is not waited for yet, so that no
+                // other process has its id.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+                wait_for(child)?;
+                return Err(format!("hangs; its threads:\n{threads}"));
+            }
+            waited if waited == child => return Ok(status),
+            _ => return Err(format!("waitpid: {}", std::io::Error::last_os_error())),
+        }
+    }
+}
+
+/// Returns the state of each thread of `process`, and its stack if there is a debugger.
+fn describe_threads(process: i32) -> String {
+    let mut text = String::new();
+    for task in std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
+        for file in ["stat", "wchan", "syscall"] {
+            let content =
+                std::fs::read_to_string(task.path().join(file)).unwrap_or_else(|error| error.to_string());
+            text += &format!("{file}: {}\n", content.trim_end());
+        }
+    }
+    let mut debugger = Command::new("gdb");
+    debugger.args(["-p", &process.to_string(), "-batch", "-ex", "thread apply all bt 40"]);
+    match debugger.stdin(Stdio::null()).output() {
+        Ok(output) => text + &String::from_utf8_lossy(&output.stdout),
+        Err(error) => text + &format!("gdb: {error}"),
+    }
+}
+
 fn fork_children(arguments: &ForkerArgs, forks: u32) -> Result<(), String> {
     let db = open_filled(arguments)?;
     start_threads(&db, arguments.seed);
@@ -213,7 +267,6 @@ fn fork_children(arguments: &ForkerArgs, forks: u32) -> Result<(), String> {
         let child_seed = rng.next_u64();
         let child = fork()?;
         if child == 0 {
-            kill_if_hanging();
             let outcome = run_child(&db, &arguments.directory, child_seed);
             drop(iterator_from_before);
             if let Err(error) = &outcome {
@@ -222,9 +275,9 @@ fn fork_children(arguments: &ForkerArgs, forks: u32) -> Result<(), String> {
             drop(db);
             exit_at_once(i32::from(outcome.is_err()));
         }
-        let status = wait_for(child)?;
+        let status = wait_or_describe_hang(child).map_err(|error| format!("child {number} {error}"))?;
         if status != 0 {
-            return Err(format!("child {number} ended with status {status}; {} is a hang", libc::SIGALRM));
+            return Err(format!("child {number} ended with status {status}"));
         }
     }
     Ok(())
