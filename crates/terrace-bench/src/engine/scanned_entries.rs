@@ -53,7 +53,8 @@ impl ScannedEntries {
     #[inline(always)]
     pub fn push(&mut self, (key, value): (&[u8], &[u8])) {
         let start = self.end();
-        let (key_end, end) = (start + key.len(), start + key.len() + value.len());
+        let key_end = start + key.len();
+        let end = key_end + value.len();
         if self.bytes.len() < end {
             self.bytes.resize(2 * end, 0);
         }

@@ -223,8 +223,9 @@ impl FileSystem for PosixFs {
         let synced = synced.map_err(|e| FileError::new("fsync", dir, e));
         match synced {
             Err(error) if is_refused_directory_sync(&error.source) => {
-                let text = || format!("Directories are not synced: {error}");
-                terrace_sync::get_or_init_for_fork(&self.refused_directory_sync, text);
+                terrace_sync::get_or_init_for_fork(&self.refused_directory_sync, || {
+                    format!("Directories are not synced: {error}")
+                });
                 Ok(())
             }
             synced => synced,

@@ -220,7 +220,8 @@ fn wait_or_describe_hang(child: i32) -> Result<i32, String> {
     let started = Instant::now();
     loop {
         let mut status = 0;
-        // SAFETY: `status` lives until the call returns, and `waitpid` writes only an integer to it.
+        // SAFETY: `status` lives until the call returns, and `waitpid` writes only an integer to
+        // it.
         match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
             0 if started.elapsed() < Duration::from_secs(CHILD_TIMEOUT_S.into()) => {
                 std::thread::sleep(Duration::from_micros(300));
