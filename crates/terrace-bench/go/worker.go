@@ -16,7 +16,8 @@ type shared struct {
 	stop  atomic.Bool   // set by a thread that fails, so that the others stop
 	rate  uint64        // maximum operations per second of each thread; 0 for no limit
 
-	hasCounts bool // whether an earlier phase has added counts to values
+	hasCounts bool   // whether an earlier phase has added counts to values
+	dir       string // directory of the database
 }
 
 // tally holds the measurements of a thread.
@@ -26,7 +27,14 @@ type tally struct {
 	ops             uint64
 	bytes, bytesPut uint64
 	found, checked  uint64
-	ended           time.Duration // end of the last operation, since the start
+	ended           time.Duration // end of the last operation, since the start, without the untimed time
+	untimed         time.Duration // time in which the clock stood still
+	writers         *Histogram    // latencies of the concurrent writers
+}
+
+// resume excludes the time since the last operation from the measurements.
+func (t *tally) resume(shared *shared) {
+	t.untimed = max(shared.clock.since()-t.ended, t.untimed)
 }
 
 func (t *tally) add(other *tally) {
@@ -44,13 +52,13 @@ const told = 64 // operations between two updates of shared.done
 
 // end records that ops operations ended now; they began at the end of the operations before.
 func (t *tally) end(shared *shared, ops uint64) {
-	now := max(shared.clock.since(), t.ended) // counters of processors differ by some ticks, and the thread may have moved
+	now := max(shared.clock.since()-t.untimed, t.ended) // counters of processors differ by some ticks, and the thread may have moved
 	t.record(shared, now, now-t.ended, ops)
 }
 
 // endSteps records that ops operations ended now, which ran one after the other. Each counts with their mean latency.
 func (t *tally) endSteps(shared *shared, ops uint64) {
-	now := max(shared.clock.since(), t.ended)
+	now := max(shared.clock.since()-t.untimed, t.ended)
 	t.record(shared, now, (now-t.ended+time.Duration(ops/2))/time.Duration(ops), ops)
 }
 
@@ -112,6 +120,10 @@ func (w *worker) pass(ops *Ops) (bool, error) {
 	switch {
 	case w.phase.Kind == "scan":
 		return w.walk(ops)
+	case w.phase.Kind == "load":
+		return w.bulkLoad(ops)
+	case w.phase.Kind == "checkpoint":
+		return w.checkpoints(ops)
 	case w.phase.Batch > 1 && (w.phase.Kind == "put" || w.phase.Kind == "delete"):
 		return w.batches(ops)
 	}
