@@ -46,7 +46,7 @@ impl GetRequest<'_> {
         GetRequest { key, buffer }
     }
 
-    /// Executes `get` with the key. It copies a value that fits in the buffer and stores its length.
+    /// Executes `get` with the key. Copies a value that fits in the buffer, and stores its length.
     fn run(
         self,
         value_len: OutParam<'_, usize>,

@@ -51,8 +51,8 @@ impl Db {
         self.reader(options).inner.get_in_memory(key.as_ref(), options, |value| value.into_pinned())
     }
 
-    /// Returns the result of `read` for the current value of `key` if memory holds the answer. Same
-    /// as [`Db::get_borrowed`] otherwise.
+    /// Returns the result of `read` for the current value of `key` if memory holds the answer.
+    /// Same as [`Db::get_borrowed`] otherwise.
     ///
     /// # Errors
     ///
@@ -64,7 +64,8 @@ impl Db {
     /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.put(b"CH/Bern", b"46.95,7.45")?;
-    /// assert_eq!(db.try_get_borrowed(b"CH/Bern", &ReadOptions::default(), <[u8]>::len)?, Some(10));
+    /// let read = ReadOptions::default();
+    /// assert_eq!(db.try_get_borrowed(b"CH/Bern", &read, <[u8]>::len)?, Some(10));
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn try_get_borrowed<T>(

@@ -201,14 +201,15 @@ impl WriteSet {
     /// Returns the last operation of `key`, if there is one. Keys are equal if `comparator` says
     /// so.
     pub(super) fn get(&self, key: &[u8], comparator: &dyn Comparator) -> Option<OwnWrite<'_>> {
-        let is_equal = |own: &[u8]| own == key || comparator.compare(own, key).is_eq();
-        match &self.index {
-            Some(index) => {
-                let offset = *index.offsets.get(&index.ordered_key(key))?;
-                self.batch.iter_from(offset).next().map(value_of)
-            }
-            None => self.batch.iter().filter(|own| is_equal(key_of(*own))).last().map(value_of),
+        if let Some(index) = &self.index {
+            let offset = *index.offsets.get(&index.ordered_key(key))?;
+            return self.batch.iter_from(offset).next().map(value_of);
         }
+        let operations = self.batch.iter().filter(|operation| {
+            let own_key = key_of(*operation);
+            own_key == key || comparator.compare(own_key, key).is_eq()
+        });
+        operations.last().map(value_of)
     }
 
     /// Returns the first key within the bounds, and its last operation. The set has an index.
