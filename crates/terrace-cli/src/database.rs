@@ -124,13 +124,7 @@ impl DatabaseArgs {
     /// Opens the database for a command that only reads it: beside its writer with `--live`,
     /// otherwise as [`DatabaseArgs::open_read_only`].
     pub(crate) fn open_for_reading(&self, live: &LiveArg, damage: &DamageArgs) -> Result<Db, Failure> {
-        if live.live {
-            return self.follow();
-        }
-        self.open_read_only(damage).map_err(|failure| match failure {
-            Failure::Locked(_) => failure.with_note(LIVE_ADVICE),
-            other => other,
-        })
+        if live.live { self.follow() } else { self.open_read_only(damage).map_err(Failure::advise_live) }
     }
 
     /// Opens the database beside its writer, without a lock.
@@ -209,9 +203,6 @@ pub(crate) struct LiveArg {
     #[arg(long, conflicts_with = "allow_damage")]
     pub(crate) live: bool,
 }
-
-/// Advice that is appended to the report of a lock, for commands with the flag.
-const LIVE_ADVICE: &str = "--live reads beside the writer";
 
 /// Argument for reads of a damaged database.
 #[derive(Args, Default)]

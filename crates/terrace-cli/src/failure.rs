@@ -71,6 +71,15 @@ impl Failure {
         self
     }
 
+    /// Names the flag that reads a locked database, for a command that has it.
+    pub(crate) fn advise_live(self) -> Failure {
+        if matches!(self, Failure::Locked(_)) {
+            self.with_note("--live reads beside the writer")
+        } else {
+            self
+        }
+    }
+
     /// Names the last line of `script` as the cause. An invalid command there is an error in a
     /// file.
     pub(crate) fn at_line(self, script: &Input) -> Failure {
