@@ -17,7 +17,7 @@ import (
 
 type pebbleStore struct {
 	db      *pebble.DB
-	options *pebble.Options
+	options *pebble.Options // with all defaults, for the tables of a bulk load
 	dir     string
 }
 
@@ -30,7 +30,9 @@ func openPebble(dir string, settings Settings) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pebbleStore{db, options, dir}, nil
+	defaults := options.Clone()
+	defaults.EnsureDefaults()
+	return pebbleStore{db, defaults, dir}, nil
 }
 
 func pebbleOptions(settings Settings) *pebble.Options {
