@@ -146,7 +146,7 @@ func operations(t *testing.T, input string) string {
 
 func word(op Op) string {
 	switch op.do {
-	case doStep, doOpen, doCompact:
+	case doStep, doOpen, doCompact, doCheckpoint:
 		return names[op.do]
 	case doSeek:
 		return fmt.Sprintf("seek:%d+%d", op.n, op.steps)
@@ -156,5 +156,5 @@ func word(op Op) string {
 
 var names = map[do]string{
 	doPut: "put", doDelete: "delete", doGet: "get", doGetMissing: "missing", doStep: "step", doReadModifyWrite: "rmw",
-	doOpen: "open", doCompact: "compact",
+	doOpen: "open", doCompact: "compact", doCheckpoint: "checkpoint",
 }

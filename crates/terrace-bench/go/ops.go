@@ -22,6 +22,7 @@ const (
 	doTxnScan
 	doOpen
 	doCompact
+	doCheckpoint
 )
 
 // mixNames are the names in a mix, in the order in which shares are added up.
@@ -71,8 +72,10 @@ func (o *Ops) next() (op Op, ok bool) {
 		return Op{}, false
 	}
 	switch o.phase.Kind {
-	case "put":
+	case "put", "load":
 		op = Op{do: doPut, n: o.key()}
+	case "checkpoint":
+		op = Op{do: doCheckpoint}
 	case "delete":
 		op = Op{do: doDelete, n: o.key()}
 	case "get":

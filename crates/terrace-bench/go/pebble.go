@@ -4,14 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-type pebbleStore struct{ db *pebble.DB }
+type pebbleStore struct {
+	db      *pebble.DB
+	options *pebble.Options // with all defaults, for the tables of a bulk load
+	dir     string
+}
 
 func openPebble(dir string, settings Settings) (Store, error) {
 	options := pebbleOptions(settings)
@@ -22,7 +30,9 @@ func openPebble(dir string, settings Settings) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pebbleStore{db}, nil
+	defaults := options.Clone()
+	defaults.EnsureDefaults()
+	return pebbleStore{db, defaults, dir}, nil
 }
 
 func pebbleOptions(settings Settings) *pebble.Options {
@@ -127,6 +137,53 @@ func (s pebbleStore) ends() (first, last []byte, err error) {
 	}
 	return first, last, iter.Close()
 }
+
+const tableBytes = 64 << 20 // bytes of keys and values in a table of a bulk load, as for RocksDB
+
+// BulkLoad writes tables in a directory beside the database, and ingests them.
+func (s pebbleStore) BulkLoad(entries *sortedEntries) error {
+	dir := s.dir + ".load"
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		return err
+	}
+	var paths []string
+	for first := 0; first < len(entries.places); {
+		path := filepath.Join(dir, fmt.Sprintf("%d.sst", len(paths)))
+		next, err := s.writeTable(entries, first, path)
+		if err != nil {
+			return err
+		}
+		paths, first = append(paths, path), next
+	}
+	if len(paths) > 0 {
+		if err := s.db.Ingest(context.Background(), paths); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(dir)
+}
+
+// writeTable writes a table that begins with entry first. It returns the index of the entry after the table.
+func (s pebbleStore) writeTable(entries *sortedEntries, first int, path string) (next int, err error) {
+	file, err := vfs.Default.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return first, err
+	}
+	options := s.options.MakeWriterOptions(0, s.db.TableFormat())
+	writer := sstable.NewWriter(objstorageprovider.NewFileWritable(file), options)
+	defer func() { err = errors.Join(err, writer.Close()) }()
+	size := 0
+	for next = first; next < len(entries.places) && size < tableBytes; next++ {
+		at := entries.places[next]
+		if err := writer.Set(entries.key(at), entries.value(at)); err != nil {
+			return next, err
+		}
+		size += at.end - at.start
+	}
+	return next, nil
+}
+
+func (s pebbleStore) Checkpoint(dir string) error { return s.db.Checkpoint(dir) }
 
 func (s pebbleStore) Close() error { return s.db.Close() }
 

@@ -52,7 +52,8 @@ func (p *Phase) check() error {
 }
 
 var (
-	kinds  = []string{"put", "get", "delete", "scan", "seek", "open", "compact", "mixed", "txn-put", "txn-rmw", "txn-scan"}
+	kinds = []string{"put", "get", "delete", "scan", "seek", "open", "compact", "mixed", "txn-put", "txn-rmw", "txn-scan",
+		"load", "checkpoint"}
 	orders = []string{"seq", "reverse", "random", "hot", "missing", "zipf", "latest"}
 )
 
@@ -178,7 +179,7 @@ func (p *place) reopen() error {
 }
 
 func (p *place) work(phase *Phase, ops []*Ops, shared *shared) (*tally, error) {
-	shared.clock = startClock()
+	shared.clock, shared.dir = startClock(), p.dir
 	beside := besides(shared)
 	begin := make(chan struct{})
 	threads := p.start(shared, ops, begin)
@@ -192,6 +193,9 @@ func (p *place) work(phase *Phase, ops []*Ops, shared *shared) (*tally, error) {
 	beside.stop.Store(true)
 	written, besideErr := writers.join()
 	sum.bytesPut += written.bytesPut
+	if phase.Writers > 0 {
+		sum.writers = &written.latencies
+	}
 	return sum, errors.Join(err, besideErr, shared.clock.agrees())
 }
 
@@ -273,6 +277,7 @@ type Result struct {
 	OpsPerSecond       float64  `json:"ops_per_second"`
 	Bytes              uint64   `json:"bytes"`
 	LatencyNs          Latency  `json:"latency_ns"`
+	WritersLatencyNs   *Latency `json:"writers_latency_ns"`
 	Windows100ms       Windows  `json:"windows_100ms"`
 	Windows1s          Windows  `json:"windows_1s"`
 	Slowest1sToMean    *float64 `json:"slowest_1s_to_mean"`
@@ -308,9 +313,18 @@ func (p *place) result(tally *tally, before counters, quiet *float64) Result {
 		WriteAmplification: amplification(device, tally.bytesPut),
 		SpaceBytes:         space(p.dir),
 		QuietSeconds:       quiet,
+		WritersLatencyNs:   writersLatency(tally),
 		Found:              tally.found,
 		Checked:            tally.checked,
 	}
+}
+
+func writersLatency(tally *tally) *Latency {
+	if tally.writers == nil {
+		return nil
+	}
+	latency := tally.writers.summary()
+	return &latency
 }
 
 func amplification(device *uint64, put uint64) *float64 {

@@ -16,7 +16,8 @@ type shared struct {
 	stop  atomic.Bool   // set by a thread that fails, so that the others stop
 	rate  uint64        // maximum operations per second of each thread; 0 for no limit
 
-	hasCounts bool // whether an earlier phase has added counts to values
+	hasCounts bool   // whether an earlier phase has added counts to values
+	dir       string // directory of the database
 }
 
 // tally holds the measurements of a thread.
@@ -28,6 +29,7 @@ type tally struct {
 	found, checked  uint64
 	ended           time.Duration // end of the last operation, since the start, without untimed
 	untimed         time.Duration // time that the measurements exclude
+	writers         *Histogram    // latencies of the concurrent writers
 }
 
 func (t *tally) add(other *tally) {
@@ -123,6 +125,10 @@ func (w *worker) pass(ops *Ops) (bool, error) {
 	switch {
 	case w.phase.Kind == "scan":
 		return w.walk(ops)
+	case w.phase.Kind == "load":
+		return w.bulkLoad(ops)
+	case w.phase.Kind == "checkpoint":
+		return w.checkpoints(ops)
 	case w.phase.Batch > 1 && (w.phase.Kind == "put" || w.phase.Kind == "delete"):
 		return w.batches(ops)
 	}

@@ -91,5 +91,7 @@ fn word(op: Op) -> String {
         Op::TxnScan(n, entries) => format!("txn-scan:{n}+{entries}"),
         Op::Open => "open".into(),
         Op::Compact => "compact".into(),
+        Op::Checkpoint => "checkpoint".into(),
+        Op::Age => "age".into(),
     }
 }

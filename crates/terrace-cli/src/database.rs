@@ -124,7 +124,7 @@ impl DatabaseArgs {
     /// Opens the database for a command that only reads it: beside its writer with `--live`,
     /// otherwise as [`DatabaseArgs::open_read_only`].
     pub(crate) fn open_for_reading(&self, live: &LiveArg, damage: &DamageArgs) -> Result<Db, Failure> {
-        if live.live { self.follow() } else { self.open_read_only(damage) }
+        if live.live { self.follow() } else { self.open_read_only(damage).map_err(Failure::advise_live) }
     }
 
     /// Opens the database beside its writer, without a lock.

@@ -38,6 +38,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// An operation on the database, or on one of its files, failed.
     Database(String),
+    /// Another process, or another handle of this one, has locked the database.
+    Locked(String),
     /// Reading or writing another file failed, or its contents are malformed.
     File(String),
     /// A key has another value than the command line requires.
@@ -60,12 +62,22 @@ impl Failure {
             Failure::NegativeAnswer(s)
             | Failure::Usage(s)
             | Failure::Database(s)
+            | Failure::Locked(s)
             | Failure::File(s)
             | Failure::ConditionNotMet(s)
             | Failure::Interrupted(_, s) => *s += &format!("; {note}"),
             Failure::PipeClosed => {}
         }
         self
+    }
+
+    /// Names the flag that reads a locked database, for a command that has it.
+    pub(crate) fn advise_live(self) -> Failure {
+        if matches!(self, Failure::Locked(_)) {
+            self.with_note("--live reads beside the writer")
+        } else {
+            self
+        }
     }
 
     /// Names the last line of `script` as the cause. An invalid command there is an error in a
@@ -86,7 +98,7 @@ impl Failure {
             Failure::PipeClosed => 0,
             Failure::NegativeAnswer(_) => 1,
             Failure::Usage(_) => 2,
-            Failure::Database(_) => 3,
+            Failure::Database(_) | Failure::Locked(_) => 3,
             Failure::File(_) => 4,
             Failure::ConditionNotMet(_) => 5,
             // Shells report the same code for a program that the signal terminated.
@@ -100,6 +112,7 @@ impl Failure {
             Failure::NegativeAnswer(s)
             | Failure::Usage(s)
             | Failure::Database(s)
+            | Failure::Locked(s)
             | Failure::File(s)
             | Failure::ConditionNotMet(s)
             | Failure::Interrupted(_, s) => Some(s),
@@ -116,7 +129,7 @@ impl From<terrace::Error> for Failure {
             _ if matches!(error, terrace::Error::ComparatorMismatch { .. }) => {
                 failure.with_note("--comparator names the comparator of the database")
             }
-            _ if error.is_locked() => failure.with_note("close it there first"),
+            _ if error.is_locked() => Failure::Locked(error.to_string()).with_note("close it there first"),
             _ => failure,
         }
     }

@@ -3,7 +3,7 @@
 //! `db/inner.rs` documents the lock order. A thread that calls user code, except for a comparator
 //! or a filter policy, holds no lock.
 
-pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Guard, Mutex, MutexGuard, Weak};
+pub(crate) use terrace_sync::{Arc, ArcSwap, ArcSwapOption, Condvar, Mutex, MutexGuard, Weak};
 pub(crate) use terrace_sync::{
     AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::{Change, Cursor, Engine, EntryVisitor, Result, Store, Txn, TxnBody, TxnError};
+use super::{
+    Change, Cursor, Engine, EntrySource, EntryVisitor, Follower, Result, Store, Txn, TxnBody, TxnError,
+};
 use crate::report::model::Settings;
 use crate::workload::keys;
 
@@ -107,6 +109,22 @@ impl Store for FaultyEngine {
         Ok(())
     }
 
+    fn bulk_load(&self, entries: EntrySource<'_>) -> Result<()> {
+        let mut entries = entries;
+        while let Some((key, value)) = entries.next_entry() {
+            self.put(key, value, false)?;
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&self, dir: &Path) -> Result<()> {
+        std::fs::create_dir(dir).map_err(|e| e.to_string())
+    }
+
+    fn follow(&self) -> Result<Box<dyn Follower>> {
+        Ok(Box::new(self.clone()))
+    }
+
     /// Runs each transaction twice, as if the first run had a conflict.
     fn transact(&self, body: &mut TxnBody<'_>) -> Result<()> {
         let mut state = self.lock_state();
@@ -119,6 +137,16 @@ impl Store for FaultyEngine {
         if !is_lost {
             state.entries.append(&mut writes);
         }
+        Ok(())
+    }
+}
+
+impl Follower for FaultyEngine {
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        Store::get(self, key, value)
+    }
+
+    fn catch_up(&self) -> Result<()> {
         Ok(())
     }
 }

@@ -24,6 +24,7 @@ pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
         note: "no Snappy: uses LZ4 instead; one write transaction at a time".to_owned(),
         has_compaction: true,
         has_transactions: true,
+        optional_kinds: &[],
         runner: EngineRunner::InProcess(Box::new(Fjall)),
     })
 }

@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use super::{EngineRunner, FoundEngine, Result, lockfile_versions};
+use crate::workload::phase_spec::Kind;
 
 /// Directory of the sources.
 const GO_SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/go");
@@ -27,7 +28,9 @@ pub(super) fn goleveldb(program: Option<&Path>) -> Result<FoundEngine> {
 
 /// Pebble, the engine of CockroachDB.
 pub(super) fn pebble(program: Option<&Path>) -> Result<FoundEngine> {
-    find_go_engine(program, "github.com/cockroachdb/pebble/v2", "")
+    let note = "the adapter sorts a bulk load in memory";
+    let found = find_go_engine(program, "github.com/cockroachdb/pebble/v2", note)?;
+    Ok(FoundEngine { optional_kinds: &[Kind::Load, Kind::Checkpoint], ..found })
 }
 
 /// Badger, which stores large values apart from their keys.
@@ -51,6 +54,7 @@ fn find_go_engine(program: Option<&Path>, module: &str, note: &str) -> Result<Fo
         note: notes.join("; "),
         has_compaction: true,
         has_transactions: false,
+        optional_kinds: &[],
         runner: EngineRunner::External { program, arguments: Vec::new(), build },
     })
 }

@@ -75,6 +75,7 @@ fn load_engine(path: &Path) -> Result<FoundEngine> {
         note: if terrace.is_some() { String::new() } else { crc_note() },
         has_compaction: true,
         has_transactions: false,
+        optional_kinds: &[],
         runner: EngineRunner::InProcess(Box::new(LevelDb { library: Arc::new(library), options, terrace })),
     })
 }

@@ -106,6 +106,7 @@ fn find_with(path: Option<&Path>, renews: bool, gets: &str) -> Result<FoundEngin
         ),
         has_compaction: false,
         has_transactions: true,
+        optional_kinds: &[],
         runner: EngineRunner::InProcess(Box::new(Lmdb {
             library: Arc::new(LmdbLibrary { api, _library: library }),
             renews,

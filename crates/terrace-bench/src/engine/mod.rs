@@ -4,6 +4,7 @@
 //! benchmark measures the engine. Errors are the engine's own messages.
 
 mod c_api;
+mod entry_source;
 #[cfg(test)]
 pub(crate) mod faulty;
 #[cfg(feature = "fjall")]
@@ -17,6 +18,7 @@ mod range_cursor;
 #[cfg(feature = "redb")]
 mod redb;
 mod rocksdb_c;
+mod rocksdb_tables;
 mod rocksdb_txn;
 mod scanned_entries;
 mod terrace;
@@ -26,6 +28,8 @@ use std::path::{Path, PathBuf};
 pub use scanned_entries::ScannedEntries;
 
 use crate::report::model::Settings;
+use crate::workload::phase_spec::Kind;
+pub use entry_source::EntrySource;
 
 /// Result whose error is the engine's message.
 pub type Result<T> = std::result::Result<T, String>;
@@ -59,6 +63,8 @@ pub struct FoundEngine {
     /// Whether [`Store::transact`] works. Without it, the engine takes no part in rows of
     /// transactions.
     pub has_transactions: bool,
+    /// Optional kinds of operations that the adapter implements.
+    pub optional_kinds: &'static [Kind],
     /// How the engine's operations are executed.
     pub runner: EngineRunner,
 }
@@ -106,12 +112,39 @@ pub trait Store: Send + Sync {
     /// nothing.
     fn compact(&self) -> Result<()>;
 
+    /// Adds all entries of `entries`, which are in any order, by the engine's fastest way to load.
+    /// Of several entries with one key, the last one counts. The entries are durable at the end.
+    fn bulk_load(&self, entries: EntrySource<'_>) -> Result<()> {
+        let _ = entries;
+        Err("the engine has no bulk load".to_owned())
+    }
+
+    /// Copies the database to `dir`, which does not exist.
+    fn checkpoint(&self, dir: &Path) -> Result<()> {
+        let _ = dir;
+        Err("the engine has no checkpoints".to_owned())
+    }
+
+    /// Opens the database for reads beside this store.
+    fn follow(&self) -> Result<Box<dyn Follower>> {
+        Err("the engine has no followers".to_owned())
+    }
+
     /// Runs `body` in a transaction and commits it. Runs it again after each conflict. Nothing is
     /// written if it fails.
     fn transact(&self, body: &mut TxnBody<'_>) -> Result<()> {
         let _ = body;
         Err("the engine has no transactions".to_owned())
     }
+}
+
+/// Database that shows the writes of another store after a short time.
+pub trait Follower: Send + Sync {
+    /// Gets the value of `key` into `value`. Returns false if the key is missing.
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+
+    /// Reads all writes that have returned.
+    fn catch_up(&self) -> Result<()>;
 }
 
 /// Operations of a transaction. They may run several times.

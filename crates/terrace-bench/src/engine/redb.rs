@@ -31,6 +31,7 @@ pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
         note: "every put and get is a transaction, and a crash may lose puts without sync; no write buffer, filter or compression".to_owned(),
         has_compaction: true,
         has_transactions: true,
+        optional_kinds: &[],
         runner: EngineRunner::InProcess(Box::new(Redb)),
     })
 }

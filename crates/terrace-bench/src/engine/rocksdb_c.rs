@@ -7,8 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::c_api::{CStore, Library, Object, OwnedObjects, c_functions, loaded_from};
+use super::rocksdb_tables::{RocksDbStore, TableFunctions};
 use super::{Engine, EngineRunner, FoundEngine, Result, Store};
 use crate::report::model::Settings;
+use crate::workload::phase_spec::Kind;
 
 c_functions! {
     /// Functions that only RocksDB has, or that differ from LevelDB's.
@@ -34,7 +36,10 @@ static NAMES: &[&str] =
 
 /// Finds the library at `path`, or the system's.
 pub(super) fn find(path: Option<&Path>) -> Result<FoundEngine> {
-    find_with(path, |rocksdb| Ok(Box::new(rocksdb)))
+    let mut found = find_with(path, |rocksdb| Ok(Box::new(rocksdb)))?;
+    found.note += "; the adapter sorts a bulk load in memory";
+    found.optional_kinds = &[Kind::Load, Kind::Checkpoint];
+    Ok(found)
 }
 
 /// Finds the library, and converts it to an engine.
@@ -55,6 +60,8 @@ fn load_engine(path: &Path, to_engine: fn(RocksDb) -> Result<Box<dyn Engine>>) -
     let library = Library::load(path, "rocksdb")?;
     let options =
         RocksDbOptions::load(&library.handle, "rocksdb").map_err(|e| format!("{}: {e}", path.display()))?;
+    let tables =
+        TableFunctions::load(&library.handle, "rocksdb").map_err(|e| format!("{}: {e}", path.display()))?;
     let location = loaded_from(path);
     // The C interface has no version function, but the file's name contains the version.
     let version = location.rsplit_once(".so.").map_or_else(String::new, |(_, version)| version.to_owned());
@@ -66,12 +73,18 @@ fn load_engine(path: &Path, to_engine: fn(RocksDb) -> Result<Box<dyn Engine>>) -
         note: format!("{age}its users have its default write buffer of 64 MiB"),
         has_compaction: true,
         has_transactions: false,
-        runner: EngineRunner::InProcess(to_engine(RocksDb { library: Arc::new(library), options })?),
+        optional_kinds: &[],
+        runner: EngineRunner::InProcess(to_engine(RocksDb {
+            library: Arc::new(library),
+            options,
+            tables: Arc::new(tables),
+        })?),
     })
 }
 
 pub(super) struct RocksDb {
     options: RocksDbOptions,
+    tables: Arc<TableFunctions>,
     pub(super) library: Arc<Library>,
 }
 
@@ -131,6 +144,12 @@ fn compression_number(name: &str) -> c_int {
 impl Engine for RocksDb {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
         let owned = self.options(settings);
-        Ok(Box::new(CStore::open(&self.library, dir, owned[0].0, owned)?))
+        let options = owned[0].0;
+        Ok(Box::new(RocksDbStore {
+            store: CStore::open(&self.library, dir, options, owned)?,
+            functions: Arc::clone(&self.tables),
+            options,
+            directory: dir.to_owned(),
+        }))
     }
 }

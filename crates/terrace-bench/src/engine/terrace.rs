@@ -3,14 +3,17 @@
 use std::path::Path;
 
 use terrace::{
-    BlockCache, BloomFilterPolicy, Db, DbIterator, ErrorKind, MappedLogs, Options, ReadOptions, Transaction,
-    WriteBatch, WriteOptions, compress,
+    BlockCache, BloomFilterPolicy, Db, DbIterator, ErrorKind, FollowOptions, LoadOptions, MappedLogs,
+    Options, ReadOptions, Transaction, WriteBatch, WriteOptions, compress,
 };
 
+use super::entry_source::SmallBytes;
 use super::{
-    Change, Cursor, Engine, EngineRunner, EntryVisitor, FoundEngine, Result, Store, Txn, TxnBody, TxnError,
+    Change, Cursor, Engine, EngineRunner, EntrySource, EntryVisitor, Follower, FoundEngine, Result, Store,
+    Txn, TxnBody, TxnError,
 };
 use crate::report::model::Settings;
+use crate::workload::phase_spec::Kind;
 
 pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
     Ok(found(MappedLogs::Auto, ""))
@@ -27,6 +30,7 @@ fn found(mapped_logs: MappedLogs, note: &str) -> FoundEngine {
         note: note.to_owned(),
         has_compaction: true,
         has_transactions: true,
+        optional_kinds: &[Kind::Load, Kind::Checkpoint, Kind::Follow, Kind::FollowReplay, Kind::FollowAge],
         runner: EngineRunner::InProcess(Box::new(TerraceEngine { mapped_logs })),
     }
 }
@@ -100,6 +104,23 @@ impl Store for TerraceStore {
         self.0.compact_range(None, None).map_err(error_text)
     }
 
+    fn bulk_load(&self, mut entries: EntrySource<'_>) -> Result<()> {
+        let copies = std::iter::from_fn(|| {
+            let (key, value) = entries.next_entry()?;
+            Some(Ok::<_, terrace::Error>((SmallBytes::from(key), SmallBytes::from(value))))
+        });
+        terrace::bulk_load(&self.0, copies, &LoadOptions::default()).map(drop).map_err(error_text)
+    }
+
+    fn checkpoint(&self, dir: &Path) -> Result<()> {
+        self.0.checkpoint(dir).map(drop).map_err(error_text)
+    }
+
+    fn follow(&self) -> Result<Box<dyn Follower>> {
+        let follower = Db::follow(self.0.path(), &Options::default(), &FollowOptions::default());
+        Ok(Box::new(TerraceFollower(follower.map_err(error_text)?)))
+    }
+
     fn transact(&self, body: &mut TxnBody<'_>) -> Result<()> {
         let done = self.0.transact(|transaction| {
             body(&mut TerraceTxn(transaction)).map_err(|error| match error {
@@ -108,6 +129,18 @@ impl Store for TerraceStore {
             })
         });
         done.map_err(error_text)
+    }
+}
+
+struct TerraceFollower(Db);
+
+impl Follower for TerraceFollower {
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.0.get_into(key, value).map_err(error_text)
+    }
+
+    fn catch_up(&self) -> Result<()> {
+        self.0.catch_up().map(drop).map_err(error_text)
     }
 }
 

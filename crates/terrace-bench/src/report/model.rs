@@ -86,6 +86,8 @@ pub struct EngineInfo {
     pub has_compaction: bool,
     /// Whether the engine has transactions. Without them, it has no result in their rows.
     pub has_transactions: bool,
+    /// Optional kinds of operations of the engine. It has no result in rows of the others.
+    pub optional_kinds: Vec<Kind>,
 }
 
 impl EngineInfo {
@@ -93,6 +95,7 @@ impl EngineInfo {
     pub fn takes_part_in(&self, kind: Kind) -> bool {
         match kind {
             Kind::Compact => self.has_compaction,
+            kind if kind.is_optional() => self.optional_kinds.contains(&kind),
             kind => self.has_transactions || !kind.is_transaction(),
         }
     }
@@ -165,6 +168,9 @@ pub struct PhaseResult {
     pub space_bytes: Option<u64>,
     /// `space_bytes` divided by the bytes of the live keys and values; `null` without live keys.
     pub space_amplification: Option<f64>,
+    /// Latencies of the concurrent writers, which [`PhaseResult::ops`] does not count; `null`
+    /// without writers.
+    pub writers_latency_ns: Option<Latency>,
     /// Time from the end of the last operation to the end of background work; `null` if the phase
     /// did not wait for it.
     pub quiet_seconds: Option<f64>,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::model::{PhaseResult, ResultFile, Settings, Summary, Verdict};
+use super::model::{Latency, PhaseResult, ResultFile, Settings, Summary, Verdict};
 use super::number_format::plain_ratio;
 use super::summary::{median, valid_results};
 
@@ -86,6 +86,7 @@ pub fn render(file: &ResultFile) -> String {
     text.push_str(&rates_table(file));
     text.push('\n');
     text.push_str(&further_table(file));
+    text.push_str(&writers_table(file));
     for result in file.results.iter().filter(|result| !result.error.is_empty()) {
         let name = file.phases.get(result.row).map_or("", |phase| phase.name.as_str());
         let round = result.round + 1;
@@ -244,6 +245,30 @@ fn further_cells(cells: &Cells<'_>) -> Vec<String> {
     ]
 }
 
+/// Latencies of the concurrent writers; empty if no row has any.
+fn writers_table(file: &ResultFile) -> String {
+    let mut table = TextTable::new(1, &["", "p50", "p99", "longest"]);
+    let mut is_empty = true;
+    for phase in file.phases.iter().filter(|phase| phase.workload.writers > 0) {
+        table.push_heading(&phase.name);
+        for engine in file.summary.iter().filter(|summary| summary.row == phase.row) {
+            let rounds = valid_results(file, phase.row, &engine.engine);
+            let latencies = rounds.iter().filter_map(|result| result.writers_latency_ns.as_ref());
+            let cell = |get: fn(&Latency) -> u64| {
+                let values: Vec<f64> = latencies.clone().map(|latency| get(latency) as f64).collect();
+                median(&values).map_or_else(|| "-".to_owned(), format_duration)
+            };
+            let name = format!("  {}", engine.engine);
+            table.push(vec![name, cell(|l| l.p50), cell(|l| l.p99), cell(|l| l.max)]);
+            is_empty = false;
+        }
+    }
+    if is_empty {
+        return String::new();
+    }
+    "\n".to_owned() + &wrap("Latencies of the concurrent writers.", 0) + &table.text()
+}
+
 pub(super) fn verdict_label(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
@@ -298,7 +323,7 @@ fn format_bytes(bytes: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::model::{EngineInfo, Latency, PhaseInfo};
+    use crate::report::model::{EngineInfo, PhaseInfo};
 
     #[test]
     fn numbers() {

@@ -7,9 +7,13 @@
 //!       phase               one phase: clock, resources, the end of background work
 //!         worker            one thread: operations, checks, histogram, windows
 //!         transactions      its operations in transactions; the check for lost updates
+//!         copies            bulk loads and checkpoints
+//!         followers         reads beside a writer
 //! ```
 
 mod clock;
+mod copies;
+mod followers;
 pub mod histogram;
 pub mod machine;
 pub mod measuring_process;

@@ -81,7 +81,7 @@ impl<'a> PhaseRunner<'a> {
             transactions::check_sum(before, after, ops)?;
             // Operations that follow without a measurement are not summed.
             self.sum_of_counts = (!phase.completes).then_some(after);
-        } else if phase.writes() && self.sum_of_counts != Some(0) {
+        } else if phase.kind == Kind::FollowAge || phase.writes() && self.sum_of_counts != Some(0) {
             self.sum_of_counts = None;
         }
         Ok(())
@@ -136,11 +136,14 @@ impl<'a> PhaseRunner<'a> {
     ) -> Result<(WorkerStats, Vec<Ops<'p>>)> {
         let writers_phase = phase.writers_phase();
         let puts: Vec<Ops<'_>> = (0..phase.writers).map(|writer| Ops::new(&writers_phase, writer)).collect();
-        let has_counts = self.sum_of_counts != Some(0);
+        // The times of `follow-age` count like increments.
+        let has_counts = self.sum_of_counts != Some(0) || phase.kind == Kind::FollowAge;
+        let dir = self.dir.clone();
         let store = self.store()?;
         let clock = Clock::start();
         let stop = AtomicBool::new(false);
-        let shared = PhaseShared { phase, clock, done, stop, max_ops_per_second: 0, has_counts };
+        let dir = &dir;
+        let shared = PhaseShared { phase, clock, done, stop, max_ops_per_second: 0, has_counts, dir };
         let writer_ops = AtomicU64::new(0);
         let stop = AtomicBool::new(false);
         let writers_shared = PhaseShared {
@@ -150,6 +153,7 @@ impl<'a> PhaseRunner<'a> {
             stop,
             max_ops_per_second: phase.write_rate,
             has_counts,
+            dir,
         };
         let barrier = Barrier::new(ops.len() + puts.len());
         let ((mut sum, rest), (written, _)) = thread::scope(|scope| {
@@ -161,6 +165,7 @@ impl<'a> PhaseRunner<'a> {
         })?;
         clock.check_against_system_clock()?;
         sum.bytes_put += written.bytes_put;
+        sum.writers_latencies = (phase.writers > 0).then_some(written.latencies);
         Ok((sum, rest))
     }
 
@@ -173,6 +178,7 @@ impl<'a> PhaseRunner<'a> {
             stop: AtomicBool::new(false),
             max_ops_per_second: 0,
             has_counts: false,
+            dir: &self.dir.clone(),
         };
         let mut stats = WorkerStats::default();
         let seconds = |stats: &WorkerStats| stats.last_end_ns / 1_000_000_000;
@@ -199,6 +205,7 @@ impl<'a> PhaseRunner<'a> {
             ops_per_second: stats.ops as f64 / length.as_secs_f64().max(1e-9),
             bytes: stats.bytes,
             latency_ns: stats.latencies.summary(),
+            writers_latency_ns: stats.writers_latencies.map(|latencies| latencies.summary()),
             windows_100ms: stats.windows.per_100ms().to_vec(),
             windows_1s: stats.windows.per_second(),
             slowest_1s_to_mean: stats.windows.slowest_1s_to_mean(length),

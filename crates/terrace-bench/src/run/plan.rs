@@ -108,6 +108,7 @@ fn describe_engine(
             info.note = found.note;
             info.has_compaction = found.has_compaction;
             info.has_transactions = found.has_transactions;
+            info.optional_kinds = found.optional_kinds.to_vec();
             if let EngineRunner::External { program: path, arguments, .. } = found.runner {
                 program = Some(ExternalProgram { path, arguments });
             }

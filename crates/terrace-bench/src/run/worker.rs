@@ -5,6 +5,7 @@
 //! after 64 steps, and its latencies are means of 64 steps. Its entries are checked between these
 //! readings, while the clock stands still.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -29,6 +30,8 @@ pub(super) struct PhaseShared<'a> {
     pub(super) max_ops_per_second: u64,
     /// Whether an earlier phase has added counts to values.
     pub(super) has_counts: bool,
+    /// Directory of the database.
+    pub(super) dir: &'a Path,
 }
 
 /// Number of portions into which a throttled thread divides the operations of a second.
@@ -38,6 +41,8 @@ const THROTTLE_STEPS_PER_SECOND: u64 = 100;
 #[derive(Clone, Debug, Default)]
 pub(super) struct WorkerStats {
     pub(super) latencies: Histogram,
+    /// Latencies of the concurrent writers.
+    pub(super) writers_latencies: Option<Histogram>,
     pub(super) windows: ThroughputWindows,
     pub(super) ops: u64,
     /// Operations that [`PhaseShared::done`] already includes.
@@ -75,9 +80,15 @@ impl WorkerStats {
     /// Records the end of `ops` operations, which ran one after the other since the end of the
     /// operations before. Each of them counts with their mean latency.
     #[inline(always)]
-    fn record_mean(&mut self, shared: &PhaseShared<'_>, ops: u64) {
+    pub(super) fn record_mean(&mut self, shared: &PhaseShared<'_>, ops: u64) {
         let elapsed_ns = self.restart_clock(shared);
         self.record(shared, (elapsed_ns + ops / 2) / ops, ops);
+    }
+
+    /// Records the end of an operation whose latency is `age_ns`.
+    pub(super) fn record_age(&mut self, shared: &PhaseShared<'_>, age_ns: u64) {
+        self.restart_clock(shared);
+        self.record(shared, age_ns, 1);
     }
 
     /// Returns the nanoseconds since the last call.
@@ -90,7 +101,7 @@ impl WorkerStats {
 
     /// Excludes the time since the last operation from the measurements.
     #[inline(always)]
-    fn resume_clock(&mut self, shared: &PhaseShared<'_>) {
+    pub(super) fn resume_clock(&mut self, shared: &PhaseShared<'_>) {
         self.untimed_ns = shared.clock.ns().saturating_sub(self.last_end_ns).max(self.untimed_ns);
     }
 
@@ -125,7 +136,7 @@ pub(super) struct ValueChecker<'a> {
 impl ValueChecker<'_> {
     /// Compares the value read at key `n` with the expected value.
     #[inline(always)]
-    fn check(&mut self, n: u64, value: &[u8]) -> Result<()> {
+    pub(super) fn check(&mut self, n: u64, value: &[u8]) -> Result<()> {
         self.stats.bytes += (self.phase.key_size + value.len()) as u64;
         if !self.phase.verify {
             return Ok(());
@@ -181,7 +192,7 @@ impl ValueChecker<'_> {
 
 /// A thread that executes operations.
 pub(super) struct Worker<'a> {
-    shared: &'a PhaseShared<'a>,
+    pub(super) shared: &'a PhaseShared<'a>,
     pub(super) store: &'a dyn Store,
     pub(super) checker: ValueChecker<'a>,
     pub(super) key: Vec<u8>,
@@ -252,6 +263,11 @@ impl<'a> Worker<'a> {
         let phase = self.shared.phase;
         match phase.kind {
             Kind::Scan => self.scan(ops),
+            Kind::Load => self.bulk_load(ops),
+            Kind::Checkpoint => self.make_checkpoints(ops),
+            Kind::Follow => self.get_from_follower(ops),
+            Kind::FollowReplay => self.replay_in_follower(ops),
+            Kind::FollowAge => self.measure_age(ops),
             Kind::Put | Kind::Delete if phase.batch > 1 => self.write_batches(ops),
             _ => self.run_each(ops),
         }
@@ -283,14 +299,14 @@ impl<'a> Worker<'a> {
 
     /// Records the end of `ops` operations, and returns whether the phase ends.
     #[inline(always)]
-    fn finish_ops(&mut self, ops: u64) -> bool {
+    pub(super) fn finish_ops(&mut self, ops: u64) -> bool {
         self.checker.stats.record_end(self.shared, ops);
         self.is_over()
     }
 
     /// Returns whether the phase ends.
     #[inline(always)]
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.checker.stats.last_end_ns >= self.time_limit_ns || self.shared.stop.load(Ordering::Relaxed)
     }
 
@@ -315,14 +331,13 @@ impl<'a> Worker<'a> {
             Op::TxnReadModifyWrite(n) => self.increment(n),
             Op::TxnScan(n, entries) => self.scan_and_increment(n, entries),
             Op::Compact => self.store.compact(),
-            // `scan` executes whole scans, and `PhaseRunner` reopens the store: neither occurs
-            // here.
-            Op::NextEntry | Op::Open => Ok(()),
+            // Passes of their own execute these operations.
+            Op::NextEntry | Op::Open | Op::Checkpoint | Op::Age => Ok(()),
         }
     }
 
     #[inline(always)]
-    fn put(&mut self, n: u64) -> Result<()> {
+    pub(super) fn put(&mut self, n: u64) -> Result<()> {
         keys::write_key(n, &mut self.key);
         self.checker.values.write(n, &mut self.value);
         self.count_put(self.key.len() + self.value.len());

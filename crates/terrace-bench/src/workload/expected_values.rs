@@ -102,7 +102,7 @@ fn apply_and_check_found(keys: &mut KeySet, op: Op) -> bool {
             keys.set(n, !matches!(op, Op::Delete(_)));
             false
         }
-        Op::GetMissing(_) | Op::NextEntry | Op::Open | Op::Compact => false,
+        Op::GetMissing(_) | Op::NextEntry | Op::Open | Op::Compact | Op::Checkpoint | Op::Age => false,
     }
 }
 

@@ -30,6 +30,10 @@ pub enum Op {
     Open,
     /// Compacts the whole database.
     Compact,
+    /// Copies the database.
+    Checkpoint,
+    /// Gets the age of a value.
+    Age,
 }
 
 /// Names of the operations in a mix, in the order in which their shares are summed.
@@ -154,13 +158,15 @@ impl Iterator for Ops<'_> {
             return None;
         }
         let op = match self.phase.kind {
-            Kind::Put => Op::Put(self.next_key()),
+            Kind::Put | Kind::Load | Kind::FollowReplay => Op::Put(self.next_key()),
             Kind::Delete => Op::Delete(self.next_key()),
-            Kind::Get => self.next_get(),
+            Kind::Get | Kind::Follow => self.next_get(),
             Kind::Scan => Op::NextEntry,
             Kind::Seek => Op::Seek(self.next_key(), self.phase.seek_next),
             Kind::Open => Op::Open,
             Kind::Compact => Op::Compact,
+            Kind::Checkpoint => Op::Checkpoint,
+            Kind::FollowAge => Op::Age,
             Kind::Mixed => self.next_mixed(),
             Kind::TxnPut => Op::TxnPut(self.next_key()),
             Kind::TxnReadModifyWrite => Op::TxnReadModifyWrite(self.next_key()),

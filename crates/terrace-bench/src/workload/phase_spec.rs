@@ -34,6 +34,11 @@
 //! | `seek`    | creates an iterator, seeks to the key, then moves `seek_next` steps forward |
 //! | `open`    | closes and reopens the database |
 //! | `compact` | compacts the whole database |
+//! | `load`    | puts a key; each thread loads all its keys by one call of the engine's fastest way to load |
+//! | `checkpoint` | copies the database to another directory, which is removed afterwards; 1/2 second passes between two copies |
+//! | `follow`  | gets a key through a follower, which is opened before the clock starts |
+//! | `follow-replay` | puts a key. After each 2,000 keys, a follower reads them; only that is measured |
+//! | `follow-age` | gets key 0 through a follower, while another thread puts it. The latency is the age of the value |
 //! | `txn-put` | puts a key in a transaction |
 //! | `txn-rmw` | gets a key in a transaction, and puts it with a count that is one greater |
 //! | `txn-scan`| in a transaction, visits the keys from `n` to `n + seek_next`, excluded, then gets and puts key `n` like `txn-rmw` |
@@ -48,7 +53,7 @@
 //! **Transactions.** A conflict repeats the whole transaction, and the operation ends with its
 //! commit. The *count* of a key is added to the first word of its value, little-endian. After a
 //! phase of `txn-rmw` or `txn-scan`, the sum of all counts must have grown by the number of
-//! operations: a smaller sum proves lost updates.
+//! operations: a smaller sum proves lost updates. The count of key 0 after `follow-age` is a time.
 //!
 //! **Latencies.** An operation begins at the end of the operation before. The keys of an atomic
 //! write have the latency of the write. A scan reads the clock after every 64th entry, and the
@@ -96,6 +101,18 @@ pub enum Kind {
     Compact,
     /// Executes one of several operations.
     Mixed,
+    /// Puts a key, by one call for all keys of a thread.
+    Load,
+    /// Copies the database.
+    Checkpoint,
+    /// Gets a key through a follower.
+    Follow,
+    /// Puts a key that a follower then reads.
+    #[serde(rename = "follow-replay")]
+    FollowReplay,
+    /// Measures the age of a value that a follower reads.
+    #[serde(rename = "follow-age")]
+    FollowAge,
     /// Puts a key in a transaction.
     #[serde(rename = "txn-put")]
     TxnPut,
@@ -111,6 +128,16 @@ impl Kind {
     /// Whether the operations are transactions.
     pub fn is_transaction(self) -> bool {
         self.counts() || self == Kind::TxnPut
+    }
+
+    /// Whether only some engines have the operation, beside compactions and transactions.
+    pub fn is_optional(self) -> bool {
+        self == Kind::Load || self == Kind::Checkpoint || self.follows()
+    }
+
+    /// Whether the operations need a follower.
+    pub fn follows(self) -> bool {
+        matches!(self, Kind::Follow | Kind::FollowReplay | Kind::FollowAge)
     }
 
     /// Whether each operation increments the count of a key.
@@ -220,7 +247,8 @@ impl PhaseSpec {
 
     /// Whether the operations change the entries.
     pub fn writes(&self) -> bool {
-        matches!(self.kind, Kind::Put | Kind::Delete | Kind::Mixed) || self.kind.is_transaction()
+        let kinds = [Kind::Put, Kind::Delete, Kind::Mixed, Kind::Load, Kind::FollowReplay, Kind::FollowAge];
+        kinds.contains(&self.kind) || self.kind.is_transaction()
     }
 }
 

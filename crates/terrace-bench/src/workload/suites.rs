@@ -87,6 +87,26 @@ pub static WORKLOADS: &[Workload] = workloads! {
         d.seek_next = 100;
         d.num = fraction_of(d.num, 10);
     };
+    "bulkload", "load a random key, in an empty database, by the engine's fastest way", TERRACE, |d| {
+        d.kind = Kind::Load;
+        d.fresh = true;
+        d.order = Order::Random;
+    };
+    "checkpoint", "copy the database, while another thread puts random keys; one of 100,000 operations", TERRACE, |d| {
+        d.kind = Kind::Checkpoint;
+        d.num = fraction_of(d.num, 100_000);
+        d.writers = 1;
+        d.order = Order::Random;
+    };
+    "follow", "get a random key through a follower", TERRACE, |d| { d.kind = Kind::Follow; d.order = Order::Random; };
+    "follow-replay", "read a put of a random key in a follower", TERRACE, |d| {
+        d.kind = Kind::FollowReplay;
+        d.order = Order::Random;
+    };
+    "follow-age", "get a key through a follower, while another thread puts it; the latency is the age of the value; a hundredth of the keys", TERRACE, |d| {
+        d.kind = Kind::FollowAge;
+        d.num = fraction_of(d.num, 100);
+    };
     "deleteseq", "delete the next key", DB_BENCH, |d| d.kind = Kind::Delete;
     "deleterandom", "delete a random key", DB_BENCH, |d| { d.kind = Kind::Delete; d.order = Order::Random; };
     "compact", "compact the whole database", DB_BENCH, |d| { d.kind = Kind::Compact; d.num = 1; };
@@ -312,6 +332,22 @@ pub static SUITES: &[Suite] = &[
             "txn-hot-4" = "txn-hot", M, four_threads;
             "txn-scan-1" = "txn-scan", M, as_is;
             "txn-scan-4" = "txn-scan", M, four_threads;
+        },
+    },
+    Suite {
+        name: "copies",
+        description: "followers, checkpoints and bulk loads beside gets and puts: 1,000,000 entries, 16-byte keys, 100-byte values; the load has 10-byte keys, 16-byte random values",
+        scale: 1.0,
+        steps: steps! {
+            "fillseq" = "fillseq", M, as_is;
+            "get" = "readrandom", M, as_is;
+            "follow-get" = "follow", M, as_is;
+            "follow-replay" = "follow-replay", M, as_is;
+            "follow-age" = "follow-age", M, as_is;
+            "put" = "overwrite", M, as_is;
+            "checkpoint" = "checkpoint", M, as_is;
+            "put-4" = "fillrandom", 4 * M, |d| bangdb(d, 4);
+            "bulkload" = "bulkload", 4 * M, |d| bangdb(d, 1);
         },
     },
 ];

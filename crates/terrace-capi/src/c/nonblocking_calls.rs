@@ -19,6 +19,56 @@ const NO: u8 = 0;
 const YES: u8 = 1;
 const WOULD_WAIT: u8 = 2;
 
+/// Key of a get, and memory of the caller for its value.
+struct GetRequest<'a> {
+    key: &'a [u8],
+    buffer: &'a mut [MaybeUninit<c_char>],
+}
+
+impl GetRequest<'_> {
+    /// Creates the request of a C program.
+    ///
+    /// # Safety
+    ///
+    /// `key` is null, or points to `key_len` bytes that live and do not change during `'a`.
+    /// `buffer` is null, or points to memory for `capacity` bytes that nothing else accesses during
+    /// `'a`.
+    unsafe fn from_c<'a>(
+        key: *const c_char,
+        key_len: usize,
+        buffer: *mut c_char,
+        capacity: usize,
+    ) -> GetRequest<'a> {
+        // SAFETY: the caller's promise about `key`.
+        let key = unsafe { bytes_from_c(key, key_len) };
+        // SAFETY: the caller's promise about `buffer`.
+        let buffer = unsafe { output_array_from_c(buffer, capacity) };
+        GetRequest { key, buffer }
+    }
+
+    /// Executes `get` with the key. Copies a value that fits in the buffer, and stores its length.
+    fn run(
+        self,
+        value_len: OutParam<'_, usize>,
+        errptr: ErrPtr<'_>,
+        get: impl FnOnce(&[u8], &mut dyn FnMut(&[u8])) -> Result<u8, StatusError>,
+    ) -> u8 {
+        let GetRequest { key, buffer } = self;
+        let mut len = 0;
+        let mut copy = |value: &[u8]| {
+            len = value.len();
+            if len <= buffer.len() {
+                for (out, byte) in buffer.iter_mut().zip(value) {
+                    out.write(*byte as c_char);
+                }
+            }
+        };
+        let result = run_with_errptr(errptr, || get(key, &mut copy));
+        write_out_param(value_len, if result == Some(YES) { len } else { 0 });
+        result.unwrap_or(NO)
+    }
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn terrace_get_into(
     database: Option<&DatabaseHandle>,
@@ -30,16 +80,13 @@ extern "C" fn terrace_get_into(
     value_len: OutParam<'_, usize>,
     errptr: ErrPtr<'_>,
 ) -> u8 {
-    // SAFETY: the caller passes null, or a pointer `key` to `key_len` bytes that live through the
-    // call.
-    let key = unsafe { bytes_from_c(key, key_len) };
-    // SAFETY: the caller passes null, or memory `buffer` for `capacity` bytes that nothing else
-    // uses during the call.
-    let buffer = unsafe { output_array_from_c(buffer, capacity) };
-    let value = run_with_errptr(errptr, || {
-        Ok(require_non_null(database)?.0.get_pinned_with(key, read_options(options))?)
-    });
-    copy_value(value.flatten().as_deref(), buffer, value_len)
+    // SAFETY: the caller passes null, or a key and memory of these lengths. Nothing else uses the
+    // memory during the call.
+    let request = unsafe { GetRequest::from_c(key, key_len, buffer, capacity) };
+    request.run(value_len, errptr, |key, copy| {
+        let database = &require_non_null(database)?.0;
+        Ok(yes_or_no(database.get_borrowed(key, read_options(options), copy)?))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -53,38 +100,18 @@ extern "C" fn terrace_try_get(
     value_len: OutParam<'_, usize>,
     errptr: ErrPtr<'_>,
 ) -> u8 {
-    // SAFETY: the caller passes null, or a pointer `key` to `key_len` bytes that live through the
-    // call.
-    let key = unsafe { bytes_from_c(key, key_len) };
-    // SAFETY: the caller passes null, or memory `buffer` for `capacity` bytes that nothing else
-    // uses during the call.
-    let buffer = unsafe { output_array_from_c(buffer, capacity) };
-    let value = run_with_errptr(errptr, || {
-        unless_would_wait(require_non_null(database)?.0.try_get(key, read_options(options)))
-    });
-    match value.unwrap_or(Some(None)) {
-        Some(value) => copy_value(value.as_deref(), buffer, value_len),
-        None => {
-            write_out_param(value_len, 0);
-            WOULD_WAIT
-        }
-    }
+    // SAFETY: the caller passes null, or a key of `key_len` bytes and memory for `capacity` bytes,
+    // which only this call uses until it returns.
+    let request = unsafe { GetRequest::from_c(key, key_len, buffer, capacity) };
+    request.run(value_len, errptr, |key, copy| {
+        let database = &require_non_null(database)?.0;
+        let found = unless_would_wait(database.try_get_borrowed(key, read_options(options), copy))?;
+        Ok(found.map_or(WOULD_WAIT, yes_or_no))
+    })
 }
 
-/// Copies a value that fits in `buffer`. Returns whether there is a value.
-fn copy_value(
-    value: Option<&[u8]>,
-    buffer: &mut [MaybeUninit<c_char>],
-    value_len: OutParam<'_, usize>,
-) -> u8 {
-    let bytes = value.unwrap_or_default();
-    if bytes.len() <= buffer.len() {
-        for (out, byte) in buffer.iter_mut().zip(bytes) {
-            out.write(*byte as c_char);
-        }
-    }
-    write_out_param(value_len, bytes.len());
-    if value.is_some() { YES } else { NO }
+fn yes_or_no(found: Option<()>) -> u8 {
+    if found.is_some() { YES } else { NO }
 }
 
 /// Returns None instead of the error of a call that would wait.

@@ -75,9 +75,11 @@ fn database_open_in_leveldb_is_locked() {
     let Some(stock) = stock_leveldb_or_skip() else { return };
     let trial = CliTest::new();
     let _stock_db = open_stock(stock, &trial, true, 0);
-    for line in ["get db k", "put db k v", "verify db", "repair db", "destroy db --yes"] {
-        trial
-            .run(line)
-            .assert_contains(3, &["the database is open in another process; close it there first\n"]);
+    let advice = "the database is open in another process; close it there first";
+    for line in ["put db k v", "verify db", "repair db", "destroy db --yes"] {
+        trial.run(line).assert_contains(3, &[&format!("{advice}\n")]);
+    }
+    for line in ["get db k", "scan db", "dump db"] {
+        trial.run(line).assert_contains(3, &[&format!("{advice}; --live reads beside the writer\n")]);
     }
 }

@@ -13,6 +13,7 @@ mod directory;
 mod filename;
 mod filter;
 mod footer;
+mod ingest;
 mod internal_key;
 mod log;
 mod manifest;
@@ -37,6 +38,7 @@ pub static TARGETS: &[Target] = &[
     codec::DEFLATE,
     footer::TARGET,
     table::TARGET,
+    ingest::TARGET,
     version_edit::TARGET,
     manifest::TARGET,
     current::TARGET,

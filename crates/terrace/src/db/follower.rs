@@ -46,8 +46,9 @@ const OPERATIONS_PER_READ: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FollowOptions {
-    /// Maximum time since the last catch-up. A read that begins later catches up first. Zero: each
-    /// read does. Default: 10 ms.
+    /// Maximum age of the state that a read shows when it returns, if the threads of the reader and
+    /// of the writer run. A read catches up first if the last catch-up began before 15/16 of this
+    /// time. Zero: each read catches up. Default: 10 ms.
     pub every: Duration,
 }
 
@@ -289,10 +290,9 @@ impl Db {
     ///
     /// A follower takes no lock and writes nothing, so that it works on read-only media. It shows
     /// states that the writer had: all writes up to one sequence number, and no later ones. It
-    /// never shows an earlier state than before. A read that begins more than
-    /// [`FollowOptions::every`] after the last catch-up catches up first, by at most 4,096
-    /// operations if the writer has flushed and compacted nothing meanwhile. [`Db::catch_up`] has
-    /// no such limit.
+    /// never shows an earlier state than before. A read whose state would be older than
+    /// [`FollowOptions::every`] at its end catches up first, by at most 4,096 operations if the
+    /// writer has flushed and compacted nothing meanwhile. [`Db::catch_up`] has no such limit.
     ///
     /// Snapshots and iterators hold the data that they show, in open tables and in memory. A
     /// follower keeps all tables mapped or open, whatever

@@ -48,7 +48,33 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn try_get(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<PinnedValue>> {
-        self.reader(options).inner.get_in_memory(key.as_ref(), options)
+        self.reader(options).inner.get_in_memory(key.as_ref(), options, |value| value.into_pinned())
+    }
+
+    /// Returns the result of `read` for the current value of `key` if memory holds the answer.
+    /// Same as [`Db::get_borrowed`] otherwise.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::try_get`].
+    ///
+    /// ```
+    /// # use terrace::ReadOptions;
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// let read = ReadOptions::default();
+    /// assert_eq!(db.try_get_borrowed(b"CH/Bern", &read, <[u8]>::len)?, Some(10));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn try_get_borrowed<T>(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        self.reader(options).inner.get_in_memory(key.as_ref(), options, |value| read(value.bytes()))
     }
 
     /// Applies all operations of `batch`, in order, or none of them, if this does not wait. Same as

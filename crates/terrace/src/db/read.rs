@@ -48,15 +48,18 @@ impl DbInner {
         self.get_with_block_options(user_key, options, BlockReadOptions::from_read_options(options), take)
     }
 
-    /// Returns the value of `user_key`, or an error if the get needs a file.
-    pub(super) fn get_in_memory(
+    /// Returns the result of `take` for the value of `user_key`, or an error if the get needs a
+    /// file.
+    #[inline]
+    pub(super) fn get_in_memory<T>(
         &self,
         user_key: &[u8],
         options: &ReadOptions,
-    ) -> Result<Option<PinnedValue>> {
+        take: impl FnOnce(FoundValue<'_>) -> T,
+    ) -> Result<Option<T>> {
         let block_options =
             BlockReadOptions { only_in_memory: true, ..BlockReadOptions::from_read_options(options) };
-        self.get_with_block_options(user_key, options, block_options, |value| value.into_pinned())
+        self.get_with_block_options(user_key, options, block_options, take)
     }
 
     /// Returns the result of `take` for the value of `user_key`, if the key exists.
@@ -227,20 +230,20 @@ fn corrupt_one_in_a_million(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
 }
 
 /// Value that a lookup found, in the memory of its memtable or block.
-enum FoundValue<'a> {
+pub(super) enum FoundValue<'a> {
     InMemtable { found: FoundVersion<'a>, bytes: &'a [u8] },
     InTable(&'a FoundEntry),
 }
 
 impl FoundValue<'_> {
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         match self {
             FoundValue::InMemtable { bytes, .. } => bytes,
             FoundValue::InTable(entry) => entry.value(),
         }
     }
 
-    fn into_pinned(self) -> PinnedValue {
+    pub(super) fn into_pinned(self) -> PinnedValue {
         match self {
             FoundValue::InMemtable { found, .. } => PinnedValue::from_memtable(&found),
             FoundValue::InTable(entry) => PinnedValue::from_table(entry),
@@ -338,6 +341,30 @@ impl Db {
         options: &ReadOptions,
     ) -> Result<Option<PinnedValue>> {
         self.reader(options).inner.get_impl(key.as_ref(), options, |value| value.into_pinned())
+    }
+
+    /// Returns the result of `read` for the current value of `key`, in the memory of the database,
+    /// or None if the key does not exist. Same as [`Db::get_with`] otherwise. Useful for a copy
+    /// into memory that is no vector.
+    ///
+    /// The value stays in memory until `read` returns, so `read` should be short.
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// let read = terrace::ReadOptions::default();
+    /// assert_eq!(db.get_borrowed(b"CH/Bern", &read, <[u8]>::len)?, Some(10));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn get_borrowed<T>(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &ReadOptions,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        self.reader(options).inner.get_impl(key.as_ref(), options, |value| read(value.bytes()))
     }
 
     /// Returns true if `key` exists now. Same as [`Db::get`], without the value. The result is

@@ -145,7 +145,7 @@ impl MergingIter {
     /// the direction of the last move.
     pub(crate) fn on_current_moved(&mut self) {
         if self.current.is_some_and(|current| !self.is_still_first(current)) {
-            self.find_current();
+            self.promote_runner_up();
         }
     }
 
@@ -225,8 +225,22 @@ impl MergingIter {
         }
         move_run(&mut self.children[current]);
         // A switch moves the other runs too.
-        if is_switch || !self.is_still_first(current) {
+        if is_switch {
             self.find_current();
+        } else if !self.is_still_first(current) {
+            self.promote_runner_up();
+        }
+    }
+
+    /// Makes the runner-up the current run, after the current run has moved beyond it. Finds the
+    /// new runner-up.
+    fn promote_runner_up(&mut self) {
+        self.current = self.runner_up.take();
+        let Some(current) = self.current else { return };
+        for i in (0..self.children.len()).filter(|&i| i != current && self.children[i].valid()) {
+            if self.runner_up.is_none_or(|best| self.precedes(i, best)) {
+                self.runner_up = Some(i);
+            }
         }
     }
 
@@ -282,7 +296,7 @@ impl MergingIter {
         let ChildIter::Memtable(cursor) = &mut self.children[current] else { return false };
         let has_moved = cursor.skip_to_newest_version(sequence);
         if has_moved && !self.is_still_first(current) {
-            self.find_current();
+            self.promote_runner_up();
         }
         has_moved
     }

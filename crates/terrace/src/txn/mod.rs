@@ -117,7 +117,7 @@ impl Db {
                 // Two transactions that share a lock could not both extend it.
                 transaction.lock_keys(KeyLockMode::Exclusive);
             }
-            let outcome = body(&mut transaction).and_then(|value| transaction.commit().map(|_| value));
+            let outcome = body(&mut transaction).and_then(|value| transaction.commit_writes().map(|_| value));
             match outcome {
                 Err(error) if error.is_conflict() && conflicts + 1 < options.attempts => conflicts += 1,
                 outcome => return outcome,

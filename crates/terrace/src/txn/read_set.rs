@@ -94,17 +94,16 @@ impl ReadRanges {
     }
 
     /// Extends range `index` so that it contains the key of `position` or, if the iterator has
-    /// passed the end of its bounds, `position` itself.
+    /// passed the end of its bounds, `position` itself. Returns false if it did already.
     pub(super) fn extend(
         &mut self,
         index: usize,
         is_forward: bool,
         position: Bound<&[u8]>,
         comparator: &dyn Comparator,
-    ) {
-        let Some(range) = self.ranges.get_mut(index) else { return };
-        let edge = if is_forward { &mut range.end } else { &mut range.begin };
-        let goes_beyond = match (&*edge, position) {
+    ) -> bool {
+        let Some(range) = self.ranges.get(index) else { return false };
+        let goes_beyond = match (if is_forward { &range.end } else { &range.begin }, position) {
             (Bound::Unbounded, _) => false,
             (_, Bound::Unbounded) => true,
             (Bound::Included(old) | Bound::Excluded(old), Bound::Included(new) | Bound::Excluded(new)) => {
@@ -113,15 +112,24 @@ impl ReadRanges {
             }
         };
         if goes_beyond {
-            match (edge, position) {
-                // Reuses the memory of the old key.
-                (Bound::Included(old), Bound::Included(new)) => {
-                    self.bytes = self.bytes + new.len() - old.len();
-                    old.clear();
-                    old.extend_from_slice(new);
-                }
-                (edge, position) => *edge = position.map(<[u8]>::to_vec),
+            self.move_edge(index, is_forward, position);
+        }
+        goes_beyond
+    }
+
+    /// Extends range `index` to `position`, which is beyond it.
+    #[inline]
+    pub(super) fn move_edge(&mut self, index: usize, is_forward: bool, position: Bound<&[u8]>) {
+        let Some(range) = self.ranges.get_mut(index) else { return };
+        let edge = if is_forward { &mut range.end } else { &mut range.begin };
+        match (edge, position) {
+            // Reuses the memory of the old key.
+            (Bound::Included(old), Bound::Included(new)) => {
+                self.bytes = self.bytes + new.len() - old.len();
+                old.clear();
+                old.extend_from_slice(new);
             }
+            (edge, position) => *edge = position.map(<[u8]>::to_vec),
         }
     }
 

@@ -97,17 +97,16 @@ impl Transaction {
         let bounds = IterBounds::new(options, &*comparator)?;
         let snapshot = self.start_reading();
         let base = self.db.raw_iter_with(&ReadOptions { snapshot: Some(snapshot), ..options.clone() });
-        let writes = Arc::make_mut(&mut self.writes);
-        if !writes.batch().is_empty() && !writes.has_index() {
-            writes.build_index();
+        if !self.writes.batch().is_empty() && !self.writes.has_index() {
+            self.writes.make_mut().build_index(&comparator);
         }
         let is_tracked = self.options.isolation == Isolation::Serializable;
         let recorder = is_tracked.then(|| RangeRecorder {
             ranges: Arc::clone(self.reads.ranges_mut()),
             current: None,
+            is_at_edge: false,
             limit: self.options.memory,
         });
-        let writes = Arc::clone(&self.writes);
-        Ok(TransactionIterator::new(&comparator, base, writes, bounds, recorder))
+        Ok(TransactionIterator::new(comparator, base, self.writes.share(), bounds, recorder))
     }
 }

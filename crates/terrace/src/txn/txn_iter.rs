@@ -77,6 +77,9 @@ pub(super) struct RangeRecorder {
     pub(super) ranges: Arc<Mutex<ReadRanges>>,
     /// Index of the current range.
     pub(super) current: Option<usize>,
+    /// True if the iterator is at the edge of the range to which it moves, so that each step
+    /// extends the range. Saves a comparison for each entry.
+    pub(super) is_at_edge: bool,
     /// Maximum size of all ranges of the transaction in bytes.
     pub(super) limit: usize,
 }
@@ -85,14 +88,14 @@ impl TransactionIterator {
     /// Creates an iterator that merges `base` with `writes`, which have an index or are empty.
     /// `bounds` are those of `base`.
     pub(super) fn new(
-        comparator: &Arc<dyn Comparator>,
+        comparator: Arc<dyn Comparator>,
         base: DbIterator,
         writes: Arc<WriteSet>,
         bounds: IterBounds,
         recorder: Option<RangeRecorder>,
     ) -> TransactionIterator {
         TransactionIterator {
-            comparator: Arc::clone(comparator),
+            comparator,
             base,
             writes,
             own: None,
@@ -178,7 +181,12 @@ impl TransactionIterator {
                 .current
                 .is_some_and(|index| recorder.ranges.lock().contains(index, target, &*self.comparator))
         });
-        if is_read { self.extend_range() } else { self.begin_range(Some(begin), None) }
+        if is_read {
+            self.set_at_edge(false);
+            self.extend_range()
+        } else {
+            self.begin_range(Some(begin), None)
+        }
     }
 
     /// Moves to the next key. Does nothing if the iterator is invalid.
@@ -195,6 +203,7 @@ impl TransactionIterator {
                 }
                 self.own = self.first_own(Bound::Excluded(key));
                 self.direction = MergeDirection::Forward;
+                self.set_at_edge(false);
             }
         }
         self.settle();
@@ -217,6 +226,7 @@ impl TransactionIterator {
                 }
                 self.own = self.last_own(Bound::Excluded(key));
                 self.direction = MergeDirection::Backward;
+                self.set_at_edge(false);
             }
         }
         self.settle();
@@ -290,6 +300,7 @@ impl TransactionIterator {
         let limit = recorder.limit;
         if let Some(recorder) = &mut self.recorder {
             recorder.current = Some(index);
+            recorder.is_at_edge = self.position != MergePosition::Invalid;
         }
         if bytes > limit {
             self.error = Some(Error::TransactionTooLarge { bytes, limit });
@@ -297,16 +308,30 @@ impl TransactionIterator {
         }
     }
 
-    /// Extends the current range to the current position.
+    /// Extends the current range to the current position, after a step or a seek within the range.
     fn extend_range(&mut self) {
-        let Some(RangeRecorder { ranges, current: Some(index), .. }) = &self.recorder else { return };
+        let Some(RangeRecorder { ranges, current: Some(index), is_at_edge, .. }) = &self.recorder else {
+            return;
+        };
         let is_forward = self.direction == MergeDirection::Forward;
         let position = match (self.position, is_forward) {
             (MergePosition::Invalid, true) => self.upper.as_ref().map(Vec::as_slice),
             (MergePosition::Invalid, false) => self.lower.as_ref().map(Vec::as_slice),
             _ => Bound::Included(self.key()),
         };
-        ranges.lock().extend(*index, is_forward, position, &*self.comparator);
+        let mut ranges = ranges.lock();
+        if *is_at_edge && self.position != MergePosition::Invalid {
+            return ranges.move_edge(*index, is_forward, position);
+        }
+        let is_extended = ranges.extend(*index, is_forward, position, &*self.comparator);
+        drop(ranges);
+        self.set_at_edge(is_extended && self.position != MergePosition::Invalid);
+    }
+
+    fn set_at_edge(&mut self, is_at_edge: bool) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.is_at_edge = is_at_edge;
+        }
     }
 }
 

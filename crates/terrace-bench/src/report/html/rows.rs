@@ -98,6 +98,11 @@ fn operation(kind: Kind) -> (&'static str, &'static str) {
         Kind::Open => ("open", "opens"),
         Kind::Compact => ("compaction", "compactions"),
         Kind::Mixed => ("operation", "operations"),
+        Kind::Load => ("entry loaded", "entries loaded"),
+        Kind::Checkpoint => ("checkpoint", "checkpoints"),
+        Kind::Follow => ("get through a follower", "gets through a follower"),
+        Kind::FollowReplay => ("put read by a follower", "puts read by a follower"),
+        Kind::FollowAge => ("age of a read", "ages of reads"),
         Kind::TxnPut | Kind::TxnReadModifyWrite | Kind::TxnScan => ("transaction", "transactions"),
     }
 }
@@ -107,7 +112,7 @@ fn plural_of(n: u64, (one, many): (&str, &str)) -> String {
 }
 
 fn order(work: &PhaseSpec) -> &'static str {
-    if matches!(work.kind, Kind::Open | Kind::Compact) {
+    if matches!(work.kind, Kind::Open | Kind::Compact | Kind::Checkpoint | Kind::FollowAge) {
         return "";
     }
     match work.order {

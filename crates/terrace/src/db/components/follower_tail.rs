@@ -26,9 +26,12 @@ use crate::memtable::Memtable;
 use crate::sync::{Arc, AtomicU64, Ordering};
 use crate::version::{ManifestTail, VersionSet};
 
+/// Part of the maximum age that a read leaves for itself: it returns later than it checks the age.
+const READ_TIME_PART: u32 = 16;
+
 /// Times of the catch-ups of a follower, which its readers check.
 pub(crate) struct FollowSchedule {
-    /// Maximum age of a state that a read may show.
+    /// Age of a state from which a read catches up first.
     every: Duration,
     /// Time from which a read catches up first, in nanoseconds of the monotonic clock. Stored with
     /// Release after the read state, and loaded with Acquire before it.
@@ -40,9 +43,10 @@ pub(crate) struct FollowSchedule {
 }
 
 impl FollowSchedule {
-    pub(crate) fn new(every: Duration) -> FollowSchedule {
+    /// Creates the schedule of a follower whose reads show a state of at most the age `max_age`.
+    pub(crate) fn new(max_age: Duration) -> FollowSchedule {
         FollowSchedule {
-            every,
+            every: max_age - max_age / READ_TIME_PART,
             due_at: AtomicU64::new(0),
             caught_up_at: AtomicU64::new(0),
             unread_bytes: AtomicU64::new(0),

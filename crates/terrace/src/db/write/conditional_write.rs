@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   1. n1 = last visible sequence number; check all keys and ranges            no lock
+//!        n1 = that of the snapshot        -> nothing to check
 //!   2. lock `commit`; n2 = last assigned sequence number
 //!        n2 = n1                          -> 4
 //!        few keys, and no flush since 1   -> check the memtables again -> 4
@@ -183,7 +184,9 @@ impl DbInner {
         // Loaded before the read state: a switch of the memtable in between only adds writes to the
         // second check. In the order of readers, it would hide writes from both checks.
         let checked = self.read_state.visible_seqno().load(Ordering::Acquire);
-        self.check_condition(condition)?;
+        if checked > condition.since.sequence() {
+            self.check_condition(condition)?;
+        }
         self.write_contention.arrive();
         let mut commit = self.lock_commit();
         self.make_room_for_write(&mut commit)?;
