@@ -83,21 +83,22 @@ fn move_value(
     call.view.put(database, key, &entry.header, entry.value(), Replaced::Read(replaced))
 }
 
-/// Stores a copy of the value of `entry`. A copy of an object has its own members.
+/// Stores a copy of the value of `entry` at the second argument. A copy of an object has its own
+/// members.
 fn put_copy(
     call: &mut Call<'_>,
+    args: Args<'_>,
     database: u8,
-    key: &[u8],
     entry: &Entry,
     replaced: Option<&Entry>,
 ) -> CommandResult {
     if entry.header.value_type == ValueType::String {
-        return move_value(call, database, key, entry, replaced);
+        return move_value(call, database, &args[2], entry, replaced);
     }
-    let object = entry.object().ok_or_else(|| damaged_record(key))?;
+    let object = entry.object().ok_or_else(|| damaged_record(&args[1]))?;
     call.check_members_on_worker(object.count)?;
     let copy = call.view.copy_object(&object)?;
-    call.view.replace_with_object(database, key, &copy, Replaced::Read(replaced))
+    call.view.replace_with_object(database, &args[2], &copy, Replaced::Read(replaced))
 }
 
 /// COPY source destination [DB database] [REPLACE]
@@ -123,7 +124,7 @@ pub(super) fn copy(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let replaced = call.view.get(database, &args[2])?;
     let entry = entry.filter(|_| may_replace || replaced.is_none());
     if let Some(entry) = &entry {
-        put_copy(call, database, &args[2], entry, replaced.as_ref())?;
+        put_copy(call, args, database, entry, replaced.as_ref())?;
     }
     call.reply.integer(i64::from(entry.is_some()));
     Ok(())
@@ -182,7 +183,7 @@ fn edge_key(call: &mut Call<'_>, range: KeyRange) -> CommandResult<Option<Vec<u8
 }
 
 /// Returns a key between `first` and `last`. The eight bytes after their common prefix are random.
-fn random_point(first: &[u8], last: &[u8], random: u64) -> Vec<u8> {
+pub(super) fn random_point(first: &[u8], last: &[u8], random: u64) -> Vec<u8> {
     let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
     let head = |key: &[u8]| {
         let mut bytes = [0; 8];

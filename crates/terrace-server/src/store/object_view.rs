@@ -247,6 +247,12 @@ impl View<'_> {
         }
     }
 
+    /// Deletes the key of `object` and all of its members.
+    pub(crate) fn discard(&mut self, database: u8, key: &[u8], object: &Object) -> CommandResult {
+        self.put_garbage(object)?;
+        self.delete_record_of(database, key, object.expires_at)
+    }
+
     /// Puts `object` on the garbage list. The garbage job deletes its members.
     pub(super) fn put_garbage(&mut self, object: &Object) -> CommandResult {
         self.put_record(&object_garbage_key(object.number), &[object.value_type.code()])

@@ -10,6 +10,7 @@ mod failures;
 mod hostile_input;
 mod kill;
 mod model;
+mod objects;
 mod process;
 mod pubsub;
 mod raw_layout;
