@@ -29,7 +29,7 @@ fn field_value(call: &mut Call<'_>, key: &[u8], field: &[u8]) -> CommandResult<O
 }
 
 /// Stores a field. `is_added` says that the hash does not have it.
-fn put_field(
+pub(super) fn put_field(
     call: &mut Call<'_>,
     hash: &mut Object,
     field: &[u8],

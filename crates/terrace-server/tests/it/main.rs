@@ -5,6 +5,7 @@
 mod client;
 mod connections;
 mod databases;
+mod dump;
 mod expiry;
 mod failures;
 mod hostile_input;

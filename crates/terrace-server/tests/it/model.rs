@@ -14,16 +14,16 @@ use crate::client::Client;
 use crate::process::ServerProcess;
 
 /// Redis in a process of its own.
-struct RedisServer {
+pub(crate) struct RedisServer {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     _dir: tempfile::TempDir,
 }
 
 impl RedisServer {
     /// Starts redis-server 7.0 on a free port, or returns None if it is not installed. The variable
     /// `REDIS_SERVER` may name the program.
-    fn start() -> Option<RedisServer> {
+    pub(crate) fn start() -> Option<RedisServer> {
         let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
         let version = Command::new(&program).arg("--version").output().ok()?;
         if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {
@@ -190,6 +190,22 @@ static OBJECT_COMMANDS: &[&[Arg]] = &[
     &[Word("SDIFFSTORE"), SetKey, SetKey, SetKey],
     &[Word("SINTERCARD"), Word("2"), SetKey, SetKey, Options(&["LIMIT"]), Integer],
     &[Word("TYPE"), SetKey],
+    &[Word("SORT"), SetKey, Options(&["ALPHA", "DESC"]), Options(&["ALPHA"])],
+    &[Word("SORT"), SetKey, Word("ALPHA"), Word("LIMIT"), Integer, Integer],
+    &[Word("SORT"), SetKey, Word("BY"), Word("key:*"), Options(&["DESC"])],
+    &[
+        Word("SORT"),
+        SetKey,
+        Word("BY"),
+        Word("hash:*->m1"),
+        Word("GET"),
+        Word("key:*"),
+        Word("GET"),
+        Word("#"),
+    ],
+    &[Word("SORT_RO"), SetKey, Word("GET"), Word("hash:*->m2"), Options(&["ALPHA", "STORE", "DESC"])],
+    &[Word("SORT"), SetKey, Word("ALPHA"), Word("STORE"), HashKey],
+    &[Word("SORT"), SetKey, Word("BY"), Word("none"), Word("STORE"), SetKey],
     &[Word("COPY"), SetKey, HashKey, Options(&["REPLACE"])],
     &[Word("RENAME"), HashKey, SetKey],
     &[Word("SET"), HashKey, Value],
@@ -237,7 +253,8 @@ fn argument(random: &SeededRandom, arg: Arg) -> Option<String> {
         HashKey => format!("hash:{}", random.uniform(4)),
         SetKey => format!("set:{}", random.uniform(4)),
         Member => {
-            pick(random, &["m1", "m2", "m3", "", "11", "-5", "a b", "m1\0", "12345678901234567890"]).into()
+            pick(random, &["m1", "m2", "m3", "", "1", "2", "11", "-5", "a b", "m1\0", "12345678901234567890"])
+                .into()
         }
         Value => {
             pick(random, &["1", "-7", "10.5", "abc", "", "01", "9223372036854775807", "a b\r\n", "xyzxyz"])

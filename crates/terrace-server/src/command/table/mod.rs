@@ -127,6 +127,7 @@ static GROUPS: &[&[Command]] = &[
     supported::GENERIC,
     objects::HASH,
     objects::SET,
+    objects::GENERIC,
     supported::TRANSACTIONS,
     supported::PUBSUB,
     supported::CONNECTION,

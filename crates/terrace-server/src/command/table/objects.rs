@@ -1,7 +1,7 @@
 //! Rows of the commands for objects.
 
-use super::super::{hashes, sets};
-use super::flags::{READ, READ_FAST, WRITE, WRITE_FAST};
+use super::super::{dump, hashes, sets, sort};
+use super::flags::{ALONE, READ, READ_FAST, WRITE, WRITE_FAST};
 use super::{ALL, Command, FIRST, NONE, keys, row};
 
 /// Commands of the group `hash`.
@@ -61,4 +61,31 @@ pub(super) static SET: &[Command] = &[
     row("sscan", -3, READ, FIRST, "set", "2.8.0", "Lists members in parts", sets::sscan),
     row("sunion", -2, READ, ALL, "set", "1.0.0", "Members of any of the sets", sets::sunion),
     row("sunionstore", -3, WRITE, ALL, "set", "1.0.0", "Stores a union", sets::sunionstore),
+];
+
+/// Commands of the group `generic` that know the parts of objects.
+pub(super) static GENERIC: &[Command] = &[
+    row("dump", 2, READ, FIRST, "generic", "2.6.0", "Returns a value as bytes", dump::dump),
+    row(
+        "restore",
+        -4,
+        WRITE,
+        FIRST,
+        "generic",
+        "2.6.0",
+        "Stores a value that DUMP has returned",
+        dump::restore,
+    ),
+    // It runs alone, because its arguments may name any key.
+    row(
+        "sort",
+        -2,
+        WRITE.and(ALONE),
+        FIRST,
+        "generic",
+        "1.0.0",
+        "Returns or stores elements in order",
+        sort::sort,
+    ),
+    row("sort_ro", -2, READ, FIRST, "generic", "7.0.0", "Returns elements in order", sort::sort_ro),
 ];
