@@ -201,13 +201,16 @@ impl<'a> ScanOptions<'a> {
     }
 }
 
+/// Text of a stored value in a reply.
+type ValueText = fn(&[u8]) -> Vec<u8>;
+
 /// Type with the form of its members in the reply of a scan.
 pub(super) struct ScannedType {
     pub(super) value_type: ValueType,
     /// First bytes of the suffixes of the members.
     pub(super) prefix: &'static [u8],
     /// Text of a value, or None if the members have no value.
-    pub(super) value: Option<fn(&[u8]) -> Vec<u8>>,
+    pub(super) value: Option<ValueText>,
 }
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count], and the same for other types.
@@ -218,9 +221,7 @@ pub(super) fn scan_members(call: &mut Call<'_>, args: Args<'_>, scanned: &Scanne
         return Ok(());
     };
     let options = ScanOptions::parse(args)?;
-    if options.count > 1 {
-        call.check_members_on_worker(object.count.min(options.count as u64))?;
-    }
+    call.check_members_on_worker(object.count.min(options.count as u64))?;
     let mut range = MemberRange::prefix(scanned.prefix);
     if cursor != 0 {
         let position = call.shared.store.cursors.get(cursor);
