@@ -75,6 +75,9 @@ fn fill(redis: &mut Client) -> Vec<&'static str> {
         assert!(!redis.run(line).starts_with('-'), "{line}");
     }
     redis.run(&format!("SET compressed {long}"));
+    for len in [31, 32, 63, 64] {
+        redis.run(&format!("HSET hash field{len} {}", "w".repeat(len)));
+    }
     redis.run(&format!("HSET hashtable f {long} g {}", "x".repeat(20_000)));
     redis.run(&format!("RPUSH plain {} a {}", "y".repeat(200), "z".repeat(5000)));
     for number in 0..1000 {
