@@ -122,7 +122,7 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("appendonly", "yes"),
     ("auto-aof-rewrite-percentage", "100"),
     ("client-query-buffer-limit", "268435456"),
-    ("hash-max-listpack-entries", "128"),
+    ("hash-max-listpack-entries", "512"),
     ("hash-max-listpack-value", "64"),
     ("hz", "10"),
     ("latency-monitor-threshold", "0"),

@@ -6,7 +6,7 @@ use super::subcommand::{Subcommand, dispatch};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::parse_i64;
-use crate::store::{Entry, KeyRange, Layout, ValueType, not_in_raw_mode};
+use crate::store::{Entry, KeyRange, Layout, Replaced, ValueType, damaged_record, not_in_raw_mode};
 
 /// DEL key ..; UNLINK
 pub(super) fn del(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -67,20 +67,38 @@ fn rename_key(call: &mut Call<'_>, args: Args<'_>, may_replace: bool) -> Command
         return Ok(false);
     }
     let database = call.session.database;
-    call.delete(&args[1], &entry)?;
-    put_copy(call, database, &args[2], &entry, replaced.as_ref())?;
+    call.view.delete_record_of(database, &args[1], entry.expires_at())?;
+    move_value(call, database, &args[2], &entry, replaced.as_ref())?;
     Ok(true)
 }
 
-fn put_copy(
+/// Gives the value of `entry` to another key. An object keeps its number.
+fn move_value(
     call: &mut Call<'_>,
     database: u8,
     key: &[u8],
     entry: &Entry,
     replaced: Option<&Entry>,
 ) -> CommandResult {
-    let old_expiry = replaced.and_then(Entry::expires_at);
-    call.view.put(database, key, &entry.header, entry.value(), old_expiry)
+    call.view.put(database, key, &entry.header, entry.value(), Replaced::Read(replaced))
+}
+
+/// Stores a copy of the value of `entry` at the second argument. A copy of an object has its own
+/// members.
+fn put_copy(
+    call: &mut Call<'_>,
+    args: Args<'_>,
+    database: u8,
+    entry: &Entry,
+    replaced: Option<&Entry>,
+) -> CommandResult {
+    if entry.header.value_type == ValueType::String {
+        return move_value(call, database, &args[2], entry, replaced);
+    }
+    let object = entry.object().ok_or_else(|| damaged_record(&args[1]))?;
+    call.check_members_on_worker(object.count)?;
+    let copy = call.view.copy_object(&object)?;
+    call.view.replace_with_object(database, &args[2], &copy, Replaced::Read(replaced))
 }
 
 /// COPY source destination [DB database] [REPLACE]
@@ -106,7 +124,7 @@ pub(super) fn copy(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let replaced = call.view.get(database, &args[2])?;
     let entry = entry.filter(|_| may_replace || replaced.is_none());
     if let Some(entry) = &entry {
-        put_copy(call, database, &args[2], entry, replaced.as_ref())?;
+        put_copy(call, args, database, entry, replaced.as_ref())?;
     }
     call.reply.integer(i64::from(entry.is_some()));
     Ok(())
@@ -135,8 +153,8 @@ pub(super) fn move_(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let is_free = call.view.get(database, &args[1])?.is_none();
     let entry = entry.filter(|_| is_free);
     if let Some(entry) = &entry {
-        put_copy(call, database, &args[1], entry, None)?;
-        call.delete(&args[1], entry)?;
+        move_value(call, database, &args[1], entry, None)?;
+        call.view.delete_record_of(call.session.database, &args[1], entry.expires_at())?;
     }
     call.reply.integer(i64::from(entry.is_some()));
     Ok(())
@@ -165,7 +183,7 @@ fn edge_key(call: &mut Call<'_>, range: KeyRange) -> CommandResult<Option<Vec<u8
 }
 
 /// Returns a key between `first` and `last`. The eight bytes after their common prefix are random.
-fn random_point(first: &[u8], last: &[u8], random: u64) -> Vec<u8> {
+pub(super) fn random_point(first: &[u8], last: &[u8], random: u64) -> Vec<u8> {
     let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
     let head = |key: &[u8]| {
         let mut bytes = [0; 8];
@@ -205,10 +223,17 @@ fn object_encoding(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 fn encoding(entry: &Entry) -> &'static str {
     /// Maximum length of a string in Redis' encoding `embstr`.
     const MAX_EMBEDDED: usize = 44;
-    match entry.header.value_type {
-        ValueType::String if parse_i64(entry.value()).is_some() => "int",
-        ValueType::String if entry.value().len() <= MAX_EMBEDDED => "embstr",
-        ValueType::String => "raw",
+    let is_large = entry.object().is_some_and(|object| object.is_large);
+    match (entry.header.value_type, is_large) {
+        (ValueType::String, _) if parse_i64(entry.value()).is_some() => "int",
+        (ValueType::String, _) if entry.value().len() <= MAX_EMBEDDED => "embstr",
+        (ValueType::String, _) => "raw",
+        (ValueType::Hash | ValueType::SortedSet, false) => "listpack",
+        (ValueType::Set, false) => "intset",
+        (ValueType::Hash | ValueType::Set, true) => "hashtable",
+        (ValueType::SortedSet, true) => "skiplist",
+        (ValueType::List, _) => "quicklist",
+        (ValueType::Stream, _) => "stream",
     }
 }
 

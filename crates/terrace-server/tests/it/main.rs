@@ -5,11 +5,13 @@
 mod client;
 mod connections;
 mod databases;
+mod dump;
 mod expiry;
 mod failures;
 mod hostile_input;
 mod kill;
 mod model;
+mod objects;
 mod process;
 mod pubsub;
 mod raw_layout;

@@ -31,7 +31,7 @@ fn redis_cli() {
         (&["-3", "get", "CH/Bern"], "46.95\n"),
         (&["--scan", "--pattern", "CH/*"], "CH/Bern\n"),
         (&["ttl", "CH/Bern"], "-1\n"),
-        (&["hset", "h", "f", "v"], "ERR the command 'hset' is not supported by Terrace\n\n"),
+        (&["fcall", "f", "0"], "ERR the command 'fcall' is not supported by Terrace\n\n"),
     ];
     for (args, expected) in steps {
         let args = [&["-p", &port], *args].concat();

@@ -15,6 +15,8 @@ fn served_directory() {
         ("SET Chur 46.85 PXAT 9000000000000", "OK"),
         ("SET x 1", "OK"),
         ("DEL x", ":1"),
+        ("HSET Zug lat 47.17", ":1"),
+        ("SADD Zürich a", ":1"),
     ]);
     drop(server);
     let db = stock.open(dir.path(), &Settings::default()).unwrap();
@@ -24,14 +26,23 @@ fn served_directory() {
         keys,
         [
             r"\x00terrace.serve",
+            r"\x00terrace.serve\x01",
             r"\x00terrace.serve\x02",
             r"\x01\x00\x00Bern",
             r"\x01\x00\x00Chur",
+            r"\x01\x00\x00Zug",
+            r"\x01\x00\x00Z\xc3\xbcrich",
             r"\x02\x00\x00\x08/y\xcd\x90\x00\x00\x00Chur",
+            r"\x10\x00\x00\x00\x00\x00\x00\x00\x01lat",
+            r"\x11\x00\x00\x00\x00\x00\x00\x00\x02a",
         ]
     );
     db.put(b"\x01\x00\x00Uster", b"\x0147.35").unwrap();
     db.close();
     let server = Server::start(dir.path(), |_| {});
-    server.client().check(&[("MGET Bern Chur Uster", "['46.95' '46.85' '47.35']"), ("TYPE Uster", "string")]);
+    server.client().check(&[
+        ("MGET Bern Chur Uster", "['46.95' '46.85' '47.35']"),
+        ("HGETALL Zug", "['lat' '47.17']"),
+        ("TYPE Uster", "string"),
+    ]);
 }

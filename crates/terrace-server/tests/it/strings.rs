@@ -158,7 +158,7 @@ fn longest_common_subsequence() {
 fn unsupported_and_unknown_commands() {
     with_client(|client| {
         client.check(&[
-            ("HSET h a b", "-ERR the command 'hset' is not supported by Terrace"),
+            ("FCALL f 0", "-ERR the command 'fcall' is not supported by Terrace"),
             ("HSET h", "-ERR wrong number of arguments for 'hset' command"),
             ("NOSUCH a b", "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' "),
             ("COMMAND COUNT", ":250"),

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   supported.rs     rows with a function
+//!   objects.rs       rows with a function, for types other than strings
 //!   unsupported.rs   rows of the other commands of Redis 7.0
 //! ```
 
 mod flags;
+mod objects;
 mod supported;
 mod unsupported;
 
@@ -123,6 +125,9 @@ const fn unsupported(
 static GROUPS: &[&[Command]] = &[
     supported::STRING,
     supported::GENERIC,
+    objects::HASH,
+    objects::SET,
+    objects::GENERIC,
     supported::TRANSACTIONS,
     supported::PUBSUB,
     supported::CONNECTION,
