@@ -30,6 +30,11 @@ impl Reply {
         &self.bytes
     }
 
+    /// Returns the bytes of all replies.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// Memory with the bytes. It may be changed.
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
