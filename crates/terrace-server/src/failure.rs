@@ -19,6 +19,9 @@ pub(crate) enum Failure {
 impl Failure {
     /// Unknown word, or too many of them.
     pub(crate) const SYNTAX: Failure = Failure::Reply(Cow::Borrowed("ERR syntax error"));
+    /// Value of another type than the command needs.
+    pub(crate) const WRONG_TYPE: Failure =
+        Failure::Reply(Cow::Borrowed("WRONGTYPE Operation against a key holding the wrong kind of value"));
     /// Text that is no integer.
     pub(crate) const NOT_AN_INTEGER: Failure =
         Failure::Reply(Cow::Borrowed("ERR value is not an integer or out of range"));
@@ -26,6 +29,14 @@ impl Failure {
     /// Error with the text `text`.
     pub(crate) fn reply(text: impl Into<Cow<'static, str>>) -> Failure {
         Failure::Reply(text.into())
+    }
+
+    /// Result without a value in place of an error for the client. Other failures remain.
+    pub(crate) fn ignore_reply<T>(self) -> CommandResult<Option<T>> {
+        match self {
+            Failure::Reply(_) => Ok(None),
+            other => Err(other),
+        }
     }
 
     /// Text of the error reply.

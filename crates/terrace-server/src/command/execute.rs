@@ -140,8 +140,12 @@ fn run(
         return Err(Failure::NeedsSlowPool);
     }
     let before = reply.len();
-    let _pass = enter_gate(shared, command, args, scratch.slot);
-    let mut call = Call { shared, session, view: View::new(&shared.store, scratch), reply };
+    let pass = enter_gate(shared, command, args, scratch.slot);
+    let view = match &pass {
+        Some(_) => View::with_pass(&shared.store, scratch),
+        None => View::new(&shared.store, scratch),
+    };
+    let mut call = Call { shared, session, view, reply };
     function(&mut call, args)?;
     if is_write && call.view.commit()? {
         note_write(shared, session, before..reply.len());

@@ -3,7 +3,7 @@
 use super::set::TimeUnit;
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::store::{Entry, Layout};
+use crate::store::{Entry, Layout, Replaced};
 
 /// Conditions of EXPIRE.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ fn set_expiry(call: &mut Call<'_>, args: Args<'_>, unit: TimeUnit, command: &str
 
 fn put_expiry(call: &mut Call<'_>, key: &[u8], entry: &Entry, expires_at: Option<u64>) -> CommandResult {
     let header = crate::store::Header { expires_at, ..entry.header };
-    call.view.put(call.session.database, key, &header, entry.value(), entry.expires_at())
+    call.view.put(call.session.database, key, &header, entry.value(), Replaced::Read(Some(entry)))
 }
 
 fn parse_conditions(args: Args<'_>) -> CommandResult<ExpireConditions> {

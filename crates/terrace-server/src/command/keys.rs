@@ -6,7 +6,7 @@ use super::subcommand::{Subcommand, dispatch};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::parse_i64;
-use crate::store::{Entry, KeyRange, Layout, ValueType, not_in_raw_mode};
+use crate::store::{Entry, KeyRange, Layout, Replaced, ValueType, damaged_record, not_in_raw_mode};
 
 /// DEL key ..; UNLINK
 pub(super) fn del(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -67,11 +67,23 @@ fn rename_key(call: &mut Call<'_>, args: Args<'_>, may_replace: bool) -> Command
         return Ok(false);
     }
     let database = call.session.database;
-    call.delete(&args[1], &entry)?;
-    put_copy(call, database, &args[2], &entry, replaced.as_ref())?;
+    call.view.delete_record_of(database, &args[1], entry.expires_at())?;
+    move_value(call, database, &args[2], &entry, replaced.as_ref())?;
     Ok(true)
 }
 
+/// Gives the value of `entry` to another key. An object keeps its number.
+fn move_value(
+    call: &mut Call<'_>,
+    database: u8,
+    key: &[u8],
+    entry: &Entry,
+    replaced: Option<&Entry>,
+) -> CommandResult {
+    call.view.put(database, key, &entry.header, entry.value(), Replaced::Read(replaced))
+}
+
+/// Stores a copy of the value of `entry`. A copy of an object has its own members.
 fn put_copy(
     call: &mut Call<'_>,
     database: u8,
@@ -79,8 +91,13 @@ fn put_copy(
     entry: &Entry,
     replaced: Option<&Entry>,
 ) -> CommandResult {
-    let old_expiry = replaced.and_then(Entry::expires_at);
-    call.view.put(database, key, &entry.header, entry.value(), old_expiry)
+    if entry.header.value_type == ValueType::String {
+        return move_value(call, database, key, entry, replaced);
+    }
+    let object = entry.object().ok_or_else(|| damaged_record(key))?;
+    call.check_members_on_worker(object.count)?;
+    let copy = call.view.copy_object(&object)?;
+    call.view.replace_with_object(database, key, &copy, Replaced::Read(replaced))
 }
 
 /// COPY source destination [DB database] [REPLACE]
@@ -135,8 +152,8 @@ pub(super) fn move_(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let is_free = call.view.get(database, &args[1])?.is_none();
     let entry = entry.filter(|_| is_free);
     if let Some(entry) = &entry {
-        put_copy(call, database, &args[1], entry, None)?;
-        call.delete(&args[1], entry)?;
+        move_value(call, database, &args[1], entry, None)?;
+        call.view.delete_record_of(call.session.database, &args[1], entry.expires_at())?;
     }
     call.reply.integer(i64::from(entry.is_some()));
     Ok(())
@@ -205,10 +222,17 @@ fn object_encoding(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 fn encoding(entry: &Entry) -> &'static str {
     /// Maximum length of a string in Redis' encoding `embstr`.
     const MAX_EMBEDDED: usize = 44;
-    match entry.header.value_type {
-        ValueType::String if parse_i64(entry.value()).is_some() => "int",
-        ValueType::String if entry.value().len() <= MAX_EMBEDDED => "embstr",
-        ValueType::String => "raw",
+    let is_large = entry.object().is_some_and(|object| object.is_large);
+    match (entry.header.value_type, is_large) {
+        (ValueType::String, _) if parse_i64(entry.value()).is_some() => "int",
+        (ValueType::String, _) if entry.value().len() <= MAX_EMBEDDED => "embstr",
+        (ValueType::String, _) => "raw",
+        (ValueType::Hash | ValueType::SortedSet, false) => "listpack",
+        (ValueType::Set, false) => "intset",
+        (ValueType::Hash | ValueType::Set, true) => "hashtable",
+        (ValueType::SortedSet, true) => "skiplist",
+        (ValueType::List, _) => "quicklist",
+        (ValueType::Stream, _) => "stream",
     }
 }
 

@@ -33,11 +33,14 @@ use crate::conn::Session;
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::shared::Shared;
-use crate::store::{Entry, Header, View};
+use crate::store::{Entry, Header, Object, Replaced, ValueType, View};
 
 pub(crate) use args::Args;
 pub(crate) use execute::execute;
 pub(crate) use table::Command;
+
+/// Number of members of an object that a command may read on a worker.
+const MAX_MEMBERS_ON_WORKER: u64 = 1000;
 
 /// Result of the execution of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,22 +70,40 @@ impl Call<'_> {
         self.view.get_string(self.session.database, key)
     }
 
-    /// Stores a string in the client's database. `old` is the entry that it replaces, if the
-    /// command has read it.
+    /// Stores a string in the client's database.
     fn put_string(
         &mut self,
         key: &[u8],
         value: &[u8],
         expires_at: Option<u64>,
-        old: Option<&Entry>,
+        replaced: Replaced<'_>,
     ) -> CommandResult {
-        let old_expiry = old.and_then(Entry::expires_at);
-        self.view.put(self.session.database, key, &Header::string(expires_at), value, old_expiry)
+        self.view.put(self.session.database, key, &Header::string(expires_at), value, replaced)
     }
 
     /// Deletes `key` of the client's database.
     fn delete(&mut self, key: &[u8], entry: &Entry) -> CommandResult {
-        self.view.delete(self.session.database, key, entry.expires_at())
+        self.view.delete(self.session.database, key, Replaced::Read(Some(entry)))
+    }
+
+    /// Object at `key` in the client's database.
+    fn open(&mut self, key: &[u8], value_type: ValueType) -> CommandResult<Option<Object>> {
+        self.view.open_object(self.session.database, key, value_type)
+    }
+
+    /// Object at `key` in the client's database, or a new one.
+    fn open_or_create(&mut self, key: &[u8], value_type: ValueType) -> CommandResult<Object> {
+        self.view.open_or_create_object(self.session.database, key, value_type)
+    }
+
+    /// Stores the record of an object in the client's database.
+    fn save(&mut self, key: &[u8], object: &Object) -> CommandResult {
+        self.view.save_object(self.session.database, key, object)
+    }
+
+    /// Fails on a worker for a command that reads `count` members, if these are many.
+    fn check_members_on_worker(&self, count: u64) -> CommandResult {
+        if count > MAX_MEMBERS_ON_WORKER { self.require_slow_pool() } else { Ok(()) }
     }
 
     /// Fails on a worker, so that a thread of the slow pool repeats the command.

@@ -2,7 +2,7 @@
 
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::store::Entry;
+use crate::store::{Entry, Replaced};
 
 /// Condition on the existence of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ fn parse_expiry(call: &mut Call<'_>, unit: TimeUnit, text: &[u8], command: &str)
 pub(super) fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if args.len() == 3 {
         // The common case reads nothing.
-        call.put_string(&args[1], &args[2], None, None)?;
+        call.put_string(&args[1], &args[2], None, Replaced::Unread)?;
         call.reply.ok();
         return Ok(());
     }
@@ -128,7 +128,8 @@ pub(super) fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         }
         return Ok(());
     }
-    put_with_expiry(call, &args[1], &args[2], options.expiry, old.as_ref())?;
+    let replaced = if needs_old { Replaced::Read(old.as_ref()) } else { Replaced::Unread };
+    put_with_expiry(call, &args[1], &args[2], options.expiry, replaced)?;
     if !options.returns_old {
         call.reply.ok();
     }
@@ -141,24 +142,24 @@ fn put_with_expiry(
     key: &[u8],
     value: &[u8],
     expiry: NewExpiry,
-    old: Option<&Entry>,
+    replaced: Replaced<'_>,
 ) -> CommandResult {
-    let expires_at = match expiry {
-        NewExpiry::None | NewExpiry::Persist => None,
-        NewExpiry::Keep => old.and_then(Entry::expires_at),
-        NewExpiry::At(at) => Some(at),
+    let expires_at = match (expiry, replaced) {
+        (NewExpiry::At(at), _) => Some(at),
+        (NewExpiry::Keep, Replaced::Read(old)) => old.and_then(Entry::expires_at),
+        _ => None,
     };
     if expires_at.is_some_and(|at| at <= call.view.now_ms()) {
-        return call.view.delete(call.session.database, key, old.and_then(Entry::expires_at));
+        return call.view.delete(call.session.database, key, replaced);
     }
-    call.put_string(key, value, expires_at, old)
+    call.put_string(key, value, expires_at, replaced)
 }
 
 /// SETNX key value
 pub(super) fn setnx(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let is_missing = call.get(&args[1])?.is_none();
     if is_missing {
-        call.put_string(&args[1], &args[2], None, None)?;
+        call.put_string(&args[1], &args[2], None, Replaced::Read(None))?;
     }
     call.reply.integer(i64::from(is_missing));
     Ok(())
@@ -177,7 +178,7 @@ pub(super) fn psetex(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 fn set_with_time(call: &mut Call<'_>, args: Args<'_>, ms: i64, command: &str) -> CommandResult {
     let unit = TimeUnit { ms, is_absolute: false };
     let at = parse_expiry(call, unit, args.at(2), command)?;
-    put_with_expiry(call, &args[1], &args[3], NewExpiry::At(at), None)?;
+    put_with_expiry(call, &args[1], &args[3], NewExpiry::At(at), Replaced::Unread)?;
     call.reply.ok();
     Ok(())
 }
@@ -186,7 +187,7 @@ fn set_with_time(call: &mut Call<'_>, args: Args<'_>, ms: i64, command: &str) ->
 pub(super) fn getset(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let old = call.get_string(&args[1])?;
     call.reply.optional_bulk(old.as_ref().map(Entry::value));
-    call.put_string(&args[1], &args[2], None, old.as_ref())
+    call.put_string(&args[1], &args[2], None, Replaced::Read(old.as_ref()))
 }
 
 /// GETDEL key
@@ -214,7 +215,7 @@ pub(super) fn getex(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         NewExpiry::At(_) => true,
     };
     if is_change {
-        put_with_expiry(call, &args[1], old.value(), options.expiry, Some(&old))?;
+        put_with_expiry(call, &args[1], old.value(), options.expiry, Replaced::Read(Some(&old)))?;
     }
     Ok(())
 }
@@ -226,7 +227,7 @@ pub(super) fn cas(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let entry = call.get_string(&args[1])?;
     let outcome = compare(entry.as_ref(), &args[2]);
     if outcome == 1 {
-        call.put_string(&args[1], &args[3], None, entry.as_ref())?;
+        call.put_string(&args[1], &args[3], None, Replaced::Read(entry.as_ref()))?;
     }
     call.reply.integer(outcome);
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::store::{KeyRange, Layout};
+use crate::store::{KeyRange, Layout, ValueType, delete_objects};
 
 /// Maximum number of keys in a reply.
 const MAX_KEYS: usize = 1000;
@@ -100,11 +100,13 @@ fn reply_range(call: &mut Call<'_>, range: KeyRange, options: &RangeOptions) -> 
     let mut continue_after = None;
     while let Some(next) = scan.next()? {
         if found.len() == options.limit || bytes > MAX_BYTES {
-            continue_after = found.last().map(|(key, _): &(Vec<u8>, Vec<u8>)| key.clone());
+            continue_after = found.last().map(|(key, _): &(Vec<u8>, Option<Vec<u8>>)| key.clone());
             break;
         }
-        let value = if options.has_values { next.value.to_vec() } else { Vec::new() };
-        bytes += next.key.len() + value.len();
+        // Only strings have a value of one part.
+        let has_value = options.has_values && next.header.value_type == ValueType::String;
+        let value = has_value.then(|| next.value.to_vec());
+        bytes += next.key.len() + value.as_ref().map_or(0, Vec::len);
         found.push((next.key.to_vec(), value));
     }
     let reply = &mut *call.reply;
@@ -114,7 +116,7 @@ fn reply_range(call: &mut Call<'_>, range: KeyRange, options: &RangeOptions) -> 
     for (key, value) in &found {
         reply.bulk(key);
         if options.has_values {
-            reply.bulk(value);
+            reply.optional_bulk(value.as_deref());
         }
     }
     Ok(())
@@ -181,7 +183,10 @@ pub(super) fn delete_records(call: &mut Call<'_>, begin: Vec<u8>, end: Option<Ve
         }
     }
     match end {
-        Some(end) => store.db.delete_range(begin..end)?,
+        Some(end) => {
+            delete_objects(store, &begin, &end)?;
+            store.db.delete_range(begin..end)?;
+        }
         None => store.db.delete_range(begin..)?,
     }
     call.view.note_written(changed);

@@ -1,4 +1,4 @@
-//! Deletion of expired keys and of discarded namespaces, in the background.
+//! Deletion of expired keys and of garbage, in the background.
 //!
 //! ```text
 //!   02 <= now   02 ms space key  -->  01 space key has this expiry?  delete both
@@ -6,15 +6,15 @@
 //! ```
 //!
 //! The job takes the same locks as a write command, so it never deletes a key that a client has
-//! just replaced. It sleeps nine times as long as it works.
+//! just replaced. It sleeps nine times as long as it works, or as long after it has met garbage.
 
 use std::time::Duration;
 
 use terrace::{ReadOptions, WriteBatch};
 
 use super::Store;
-use super::layout::{Layout, expiry_bound, garbage_key, parse_expiry_key, space_bounds};
-use super::namespaces::garbage_spaces;
+use super::garbage::{collect_garbage, decode};
+use super::layout::{Layout, expiry_bound, object_garbage_key, parse_expiry_key};
 
 /// Maximum number of index entries of one run.
 const RUN: usize = 1000;
@@ -45,9 +45,13 @@ impl ExpiryJob {
         let start = store.clock.monotonic();
         // An error means that the database is damaged or full. Commands report it to clients.
         let has_more = self.delete_expired(store).unwrap_or(false);
-        let _ = collect_garbage(store);
-        let pause = store.clock.monotonic().saturating_sub(start) * PAUSE_RATIO;
-        if has_more { pause } else { pause.max(IDLE_PAUSE) }
+        let has_garbage = collect_garbage(store).unwrap_or(false);
+        let work = store.clock.monotonic().saturating_sub(start);
+        match (has_garbage, has_more) {
+            (true, _) => work,
+            (false, true) => work * PAUSE_RATIO,
+            (false, false) => (work * PAUSE_RATIO).max(IDLE_PAUSE),
+        }
     }
 
     /// Deletes expired keys, at most [`RUN`]. Returns true if there may be more.
@@ -79,12 +83,16 @@ impl ExpiryJob {
         let key = record.get(store.layout.prefix_len()..).unwrap_or_default();
         let _pass = store.gate.enter(self.slot, &[key]);
         let stored = store.db.get_pinned(record)?;
-        let header = stored.as_deref().and_then(|stored| store.layout.header(stored));
+        let stored = stored.as_deref();
+        let header = stored.and_then(|stored| store.layout.header(stored));
         let is_expired = header.is_some_and(|header| header.expires_at == Some(at));
         let mut batch = WriteBatch::new();
         batch.delete(entry);
         if is_expired {
             batch.delete(record);
+            if let Some(object) = stored.and_then(decode) {
+                batch.put(object_garbage_key(object.number), [object.value_type.code()]);
+            }
         }
         store.db.write(&batch)?;
         store.durability.record_write();
@@ -96,15 +104,4 @@ impl ExpiryJob {
         }
         Ok(())
     }
-}
-
-/// Deletes the records of discarded namespaces. The garbage record is deleted last, so the work
-/// continues after a crash.
-pub(crate) fn collect_garbage(store: &Store) -> terrace::Result<()> {
-    for space in garbage_spaces(&store.db)? {
-        let (begin, end) = space_bounds(space);
-        store.db.delete_range(begin..end)?;
-        store.db.delete(garbage_key(space))?;
-    }
-    Ok(())
 }

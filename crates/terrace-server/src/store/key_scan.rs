@@ -1,7 +1,8 @@
 //! Iterator over the keys of a database, in order.
 
-use terrace::{DbIterator, ReadOptions, TransactionIterator};
+use terrace::ReadOptions;
 
+use super::base_iter::BaseIter;
 use super::layout::{Header, Layout, space_bounds};
 use crate::failure::{CommandResult, Failure};
 
@@ -62,50 +63,18 @@ impl KeyRange {
 }
 
 /// Returns the first key after all keys that begin with `prefix`, unless no key can be after them.
-fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
     Some(end)
 }
 
-enum ScanIter {
-    Database(Box<DbIterator>),
-    Transaction(Box<TransactionIterator>),
-}
-
-/// Calls a method of either iterator.
-macro_rules! either {
-    ($iter:expr, $call:ident()) => {
-        match $iter {
-            ScanIter::Database(iter) => iter.$call(),
-            ScanIter::Transaction(iter) => iter.$call(),
-        }
-    };
-}
-
-/// Iterator of the engine below a scan.
-pub(super) struct BaseIter(ScanIter);
-
-impl From<DbIterator> for BaseIter {
-    fn from(iter: DbIterator) -> BaseIter {
-        BaseIter(ScanIter::Database(Box::new(iter)))
-    }
-}
-
-impl From<TransactionIterator> for BaseIter {
-    fn from(iter: TransactionIterator) -> BaseIter {
-        BaseIter(ScanIter::Transaction(Box::new(iter)))
-    }
-}
-
 /// Iterator over keys that exist and have not expired.
 pub(crate) struct KeyScan {
-    iter: ScanIter,
+    iter: BaseIter,
     layout: Layout,
     skipped: Option<Vec<u8>>,
-    is_reverse: bool,
-    is_started: bool,
     now_ms: u64,
     /// Number of entries that the scan has read, expired ones included.
     pub(crate) examined: usize,
@@ -122,7 +91,7 @@ pub(crate) struct ScannedKey<'a> {
 impl KeyScan {
     pub(super) fn new(iter: BaseIter, layout: Layout, range: KeyRange, now_ms: u64) -> KeyScan {
         let KeyRange { skipped, is_reverse, .. } = range;
-        KeyScan { iter: iter.0, layout, skipped, is_reverse, is_started: false, now_ms, examined: 0 }
+        KeyScan { iter: iter.reverse(is_reverse), layout, skipped, now_ms, examined: 0 }
     }
 
     /// Returns the next key, or None at the end.
@@ -132,17 +101,15 @@ impl KeyScan {
     /// A block or a record is damaged.
     pub(crate) fn next(&mut self) -> CommandResult<Option<ScannedKey<'_>>> {
         let header = loop {
-            self.step();
-            if !either!(&self.iter, valid()) {
-                either!(&self.iter, status())?;
+            if !self.iter.step()? {
                 return Ok(None);
             }
             self.examined += 1;
-            let key = &either!(&self.iter, key())[self.layout.prefix_len()..];
+            let key = &self.iter.key()[self.layout.prefix_len()..];
             if self.skipped.as_deref() == Some(key) {
                 continue;
             }
-            let Some(header) = self.layout.header(either!(&self.iter, value())) else {
+            let Some(header) = self.layout.header(self.iter.value()) else {
                 let key = key.escape_ascii();
                 return Err(Failure::reply(format!("ERR damaged: the record of the key '{key}'")));
             };
@@ -150,19 +117,9 @@ impl KeyScan {
                 break header;
             }
         };
-        let key = &either!(&self.iter, key())[self.layout.prefix_len()..];
-        let value = &either!(&self.iter, value())[header.len..];
+        let key = &self.iter.key()[self.layout.prefix_len()..];
+        let value = &self.iter.value()[header.len..];
         Ok(Some(ScannedKey { key, header, value }))
-    }
-
-    fn step(&mut self) {
-        match (self.is_started, self.is_reverse) {
-            (false, false) => either!(&mut self.iter, seek_to_first()),
-            (false, true) => either!(&mut self.iter, seek_to_last()),
-            (true, false) => either!(&mut self.iter, next()),
-            (true, true) => either!(&mut self.iter, prev()),
-        }
-        self.is_started = true;
     }
 }
 

@@ -5,8 +5,11 @@
 //!   raw       key                             value
 //!   typed     01 space:2 key                  header [expiry ms:8] value
 //!             02 ms:8 space:2 key             (empty)
+//!             03 object:8                     type:1
 //!             03 ff space:2                   (empty)
 //! ```
+//!
+//! `object.rs` describes the values and the further records of types other than strings.
 //!
 //! Integers are big-endian. `space` is the namespace of a Redis database. The header is one byte:
 //! the type in the lower four bits, and 80 if an expiry follows. `docs/format/serve.md` describes
@@ -19,6 +22,8 @@ pub(crate) const DATABASES: usize = 16;
 const KEY: u8 = 0x01;
 /// First byte of the expiry index.
 const EXPIRY: u8 = 0x02;
+/// First byte of the garbage records.
+const GARBAGE: u8 = 0x03;
 /// First two bytes of the garbage records of namespaces.
 const GARBAGE_SPACE: [u8; 2] = [0x03, 0xff];
 /// Bit of a header with an expiry.
@@ -41,24 +46,81 @@ pub enum Layout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueType {
     String,
+    Hash,
+    Set,
+    SortedSet,
+    List,
+    Stream,
 }
 
+/// Row of the table of types.
+struct TypeRow {
+    value_type: ValueType,
+    /// Bits of the header. A code is never used for another type.
+    code: u8,
+    /// Name in replies.
+    name: &'static str,
+    /// First byte of the keys of the members.
+    member_tag: u8,
+    /// Number of integers after the flags of the object. None for strings.
+    field_count: Option<usize>,
+}
+
+const fn type_row(
+    value_type: ValueType,
+    code: u8,
+    name: &'static str,
+    member_tag: u8,
+    field_count: Option<usize>,
+) -> TypeRow {
+    TypeRow { value_type, code, name, member_tag, field_count }
+}
+
+/// Table of the types, in the order of [`ValueType`].
+static TYPES: &[TypeRow] = &[
+    type_row(ValueType::String, 1, "string", 0, None),
+    type_row(ValueType::Hash, 2, "hash", 0x10, Some(0)),
+    type_row(ValueType::Set, 3, "set", 0x11, Some(0)),
+    type_row(ValueType::SortedSet, 4, "zset", 0x12, Some(0)),
+    // Index of the first element.
+    type_row(ValueType::List, 5, "list", 0x13, Some(1)),
+    // Last number and largest deleted number, in two parts each; number of added entries.
+    type_row(ValueType::Stream, 6, "stream", 0x14, Some(5)),
+];
+
 impl ValueType {
+    /// All types that consist of many records.
+    #[cfg(test)]
+    pub(super) const OBJECTS: [ValueType; 5] =
+        [ValueType::Hash, ValueType::Set, ValueType::SortedSet, ValueType::List, ValueType::Stream];
+
+    fn row(self) -> &'static TypeRow {
+        &TYPES[self as usize]
+    }
+
     /// Name in replies.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            ValueType::String => "string",
-        }
+        self.row().name
     }
 
-    fn code(self) -> u8 {
-        match self {
-            ValueType::String => 1,
-        }
+    /// Bits of the header.
+    pub(super) fn code(self) -> u8 {
+        self.row().code
     }
 
-    fn from_code(code: u8) -> Option<ValueType> {
-        (code == 1).then_some(ValueType::String)
+    /// Returns the type with the bits `code`.
+    pub(super) fn from_code(code: u8) -> Option<ValueType> {
+        TYPES.iter().find(|row| row.code == code).map(|row| row.value_type)
+    }
+
+    /// First byte of the keys of the members.
+    pub(super) fn member_tag(self) -> u8 {
+        self.row().member_tag
+    }
+
+    /// Number of the integers that an object of the type has. None for strings.
+    pub(super) fn field_count(self) -> Option<usize> {
+        self.row().field_count
     }
 }
 
@@ -131,7 +193,7 @@ impl Layout {
 }
 
 impl Header {
-    fn new(value_type: ValueType, expires_at: Option<u64>, len: usize) -> Header {
+    pub(super) fn new(value_type: ValueType, expires_at: Option<u64>, len: usize) -> Header {
         Header { value_type, expires_at, len }
     }
 
@@ -191,6 +253,22 @@ pub(crate) fn parse_garbage_key(key: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(space.try_into().ok()?))
 }
 
+/// Returns the key of the garbage record of the object `number`.
+pub(crate) fn object_garbage_key(number: u64) -> Vec<u8> {
+    [&[GARBAGE], &number.to_be_bytes()[..]].concat()
+}
+
+/// Returns the object number of a garbage record.
+pub(crate) fn parse_object_garbage_key(key: &[u8]) -> Option<u64> {
+    let number = key.strip_prefix(&[GARBAGE])?;
+    Some(u64::from_be_bytes(number.try_into().ok()?))
+}
+
+/// Returns the bounds of the garbage records of objects.
+pub(crate) fn object_garbage_bounds() -> (Vec<u8>, Vec<u8>) {
+    (vec![GARBAGE], GARBAGE_SPACE.to_vec())
+}
+
 /// Prefix of the garbage records of namespaces.
 pub(crate) fn garbage_prefix() -> &'static [u8] {
     &GARBAGE_SPACE
@@ -236,9 +314,19 @@ mod tests {
 
     #[test]
     fn damaged_headers() {
-        for damaged in [&b""[..], b"\x00", b"\x02", b"\x41a", b"\x81\0\0\0\0\0\0\0"] {
+        for damaged in [&b""[..], b"\x00", b"\x07", b"\x41a", b"\x81\0\0\0\0\0\0\0"] {
             assert_eq!(Layout::Typed.header(damaged), None);
         }
+    }
+
+    #[test]
+    fn table_of_types() {
+        for (index, row) in TYPES.iter().enumerate() {
+            assert_eq!(row.value_type as usize, index);
+            assert_eq!(ValueType::from_code(row.code), Some(row.value_type));
+        }
+        assert_eq!(parse_object_garbage_key(&object_garbage_key(513)), Some(513));
+        assert_eq!(parse_object_garbage_key(&garbage_key(513)), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   00 "terrace.serve"         format:2 flags:2 crc:4
+//!   00 "terrace.serve" 01      next object number:8 crc:4
 //!   00 "terrace.serve" 02      16 x space:2, crc:4
 //! ```
 //!
@@ -11,10 +12,15 @@ use super::layout::DATABASES;
 
 /// Key of the marker.
 pub(crate) const MARKER_KEY: &[u8] = b"\x00terrace.serve";
+/// Key of the counter of object numbers.
+pub(crate) const NUMBERS_KEY: &[u8] = b"\x00terrace.serve\x01";
 /// Key of the map of namespaces.
 pub(crate) const SPACES_KEY: &[u8] = b"\x00terrace.serve\x02";
 /// Version of the typed layout.
 const FORMAT: u16 = 1;
+/// Flag of a directory that has or had values of other types than strings. A program that does not
+/// know it refuses the directory.
+const HAS_OBJECTS: u16 = 1;
 /// Size of a checksum, in bytes.
 const CRC_LEN: usize = 4;
 
@@ -27,28 +33,38 @@ pub(crate) fn initial_spaces() -> Spaces {
 }
 
 /// Returns the value of the marker.
-pub(crate) fn encode_marker() -> Vec<u8> {
+pub(crate) fn encode_marker(has_objects: bool) -> Vec<u8> {
     let mut value = FORMAT.to_be_bytes().to_vec();
-    value.extend_from_slice(&[0, 0]);
+    value.extend_from_slice(&(if has_objects { HAS_OBJECTS } else { 0 }).to_be_bytes());
     with_crc(value)
 }
 
-/// Checks the value of the marker.
+/// Checks the value of the marker. Returns true if the directory may have objects.
 ///
 /// # Errors
 ///
 /// A description of the damage, or of the unknown format.
-pub(crate) fn check_marker(value: &[u8]) -> Result<(), String> {
+pub(crate) fn check_marker(value: &[u8]) -> Result<bool, String> {
     let body = without_crc(value).ok_or("the marker of the typed layout is damaged")?;
     let [high, low, flags @ ..] = body else { return Err("the marker is too short".into()) };
     let format = u16::from_be_bytes([*high, *low]);
     if format != FORMAT {
         return Err(format!("typed layout with format {format}, expected {FORMAT}"));
     }
-    if flags != [0, 0] {
-        return Err(format!("typed layout with flags {flags:02x?}, expected none"));
+    match <[u8; 2]>::try_from(flags).map(u16::from_be_bytes) {
+        Ok(flags) if flags & !HAS_OBJECTS == 0 => Ok(flags & HAS_OBJECTS != 0),
+        _ => Err(format!("typed layout with flags {flags:02x?}, expected [00, 00] or [00, 01]")),
     }
-    Ok(())
+}
+
+/// Returns the value of the counter of object numbers.
+pub(crate) fn encode_number(number: u64) -> Vec<u8> {
+    with_crc(number.to_be_bytes().to_vec())
+}
+
+/// Returns the number that the counter `value` holds, or None if it is damaged.
+pub(crate) fn decode_number(value: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(without_crc(value)?.try_into().ok()?))
 }
 
 /// Returns the value of the map.
@@ -83,12 +99,15 @@ mod tests {
 
     #[test]
     fn intact_marker() {
-        assert_eq!(check_marker(&encode_marker()), Ok(()));
+        assert_eq!(check_marker(&encode_marker(false)), Ok(false));
+        assert_eq!(check_marker(&encode_marker(true)), Ok(true));
+        // The bytes of the first version.
+        assert_eq!(check_marker(&with_crc(vec![0, 1, 0, 0])), Ok(false));
     }
 
     #[test]
     fn every_flipped_bit_of_the_marker() {
-        let marker = encode_marker();
+        let marker = encode_marker(true);
         for bit in 0..8 * marker.len() {
             let mut damaged = marker.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -100,6 +119,8 @@ mod tests {
     fn later_format() {
         let later = with_crc(vec![0, 2, 0, 0]);
         assert_eq!(check_marker(&later), Err("typed layout with format 2, expected 1".into()));
+        let flags = check_marker(&with_crc(vec![0, 1, 0, 2])).unwrap_err();
+        assert_eq!(flags, "typed layout with flags [00, 02], expected [00, 00] or [00, 01]");
     }
 
     #[test]

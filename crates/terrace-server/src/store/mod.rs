@@ -4,26 +4,33 @@
 //!   Store   the open database, its layout, the locks and tables that all threads share
 //!   View    reads and writes of one command, or of one EXEC; commits one batch
 //!   layout  records as bytes            marker      the typed directory as bytes
+//!   object  values of many records      object_view their members
 //!   gate    atomicity                   watch_table WATCH
-//!   expiry  deletes expired keys and discarded namespaces
+//!   expiry  deletes expired keys        garbage     deletes discarded objects and namespaces
 //! ```
 //!
 //! The commands use the database only through `View`. This module knows no client and no protocol.
 
+mod base_iter;
 mod cursors;
 mod durability;
+mod entry;
 mod expiry;
+mod garbage;
 mod gate;
 mod key_scan;
 mod layout;
 mod marker;
 mod namespaces;
+mod object;
+mod object_numbers;
+mod object_view;
 mod view;
 mod watch_table;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_sync::native_locks::Mutex;
@@ -31,13 +38,18 @@ use terrace_sync::native_locks::Mutex;
 pub(crate) use cursors::Cursors;
 pub(crate) use durability::Durability;
 pub use durability::SyncMode;
+pub(crate) use entry::{Entry, Replaced, StoredValue};
 pub(crate) use expiry::ExpiryJob;
+pub(crate) use garbage::delete_objects;
 pub(crate) use gate::{Gate, Pass};
 pub(crate) use key_scan::KeyRange;
 pub use layout::Layout;
 pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
 pub(crate) use namespaces::Namespaces;
-pub(crate) use view::{Entry, Scratch, View, not_in_raw_mode};
+pub(crate) use object::Object;
+pub(crate) use object_numbers::ObjectNumbers;
+pub(crate) use object_view::{MemberRange, MemberScan};
+pub(crate) use view::{Scratch, View, damaged_record, not_in_raw_mode};
 pub(crate) use watch_table::{Mark, WatchTable};
 
 /// An open directory with everything that its clients share.
@@ -48,6 +60,9 @@ pub(crate) struct Store {
     /// True if no command may write.
     pub(crate) is_read_only: bool,
     pub(crate) namespaces: Namespaces,
+    pub(crate) object_numbers: ObjectNumbers,
+    /// True if the directory may have values of other types than strings.
+    has_objects: AtomicBool,
     pub(crate) gate: Gate,
     pub(crate) watch_table: WatchTable,
     pub(crate) cursors: Cursors,
@@ -94,12 +109,16 @@ impl Store {
         let opened =
             if options.is_read_only { Db::open_read_only(dir, &engine) } else { Db::open(dir, &engine) };
         let db = opened.map_err(|error| error.to_string())?;
-        let layout = detect_layout(&db, options).map_err(|reason| format!("{}: {reason}", dir.display()))?;
+        let (layout, has_objects) =
+            detect_layout(&db, options).map_err(|reason| format!("{}: {reason}", dir.display()))?;
         let namespaces = Namespaces::load(&db, layout)?;
+        let object_numbers = ObjectNumbers::load(&db, layout)?;
         Ok(Store {
             layout,
             is_read_only: options.is_read_only,
             namespaces,
+            object_numbers,
+            has_objects: AtomicBool::new(has_objects),
             gate: Gate::new(options.threads),
             watch_table: WatchTable::default(),
             cursors: Cursors::default(),
@@ -114,6 +133,13 @@ impl Store {
     /// Milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.wall_us() / 1000
+    }
+
+    /// True if the directory may have values of other types than strings. A command that holds the
+    /// lock of a key sees an earlier creation of an object at that key.
+    pub(crate) fn has_objects(&self) -> bool {
+        // Relaxed: the lock of the key orders the accesses.
+        self.has_objects.load(Ordering::Relaxed)
     }
 
     /// Key of the watch table for the record `record`: the database and the Redis key. None for
@@ -150,15 +176,16 @@ impl Store {
     }
 }
 
-/// Returns the layout of the directory. A writable empty directory becomes a typed one, unless the
-/// options demand the raw layout.
-fn detect_layout(db: &Db, options: &StoreOptions) -> Result<Layout, String> {
+/// Returns the layout of the directory, and whether it may have objects.
+///
+/// A writable empty directory becomes a typed one, unless the options demand the raw layout.
+fn detect_layout(db: &Db, options: &StoreOptions) -> Result<(Layout, bool), String> {
     let read = |key: &[u8]| db.get(key).map_err(|error| error.to_string());
     if let Some(marker) = read(marker::MARKER_KEY)? {
-        marker::check_marker(&marker)?;
+        let has_objects = marker::check_marker(&marker)?;
         return match options.layout {
             Some(Layout::Raw) => Err("the directory has the typed layout, and --layout raw was given".into()),
-            _ => Ok(Layout::Typed),
+            _ => Ok((Layout::Typed, has_objects)),
         };
     }
     if read(marker::SPACES_KEY)?.is_some() {
@@ -170,18 +197,18 @@ fn detect_layout(db: &Db, options: &StoreOptions) -> Result<Layout, String> {
             Err("another program wrote the database, so it has the raw layout, and --layout typed was given"
                 .into())
         }
-        Some(Layout::Raw) => Ok(Layout::Raw),
+        Some(Layout::Raw) => Ok((Layout::Raw, false)),
         _ if is_empty && !options.is_read_only => {
             write_marker(db).map_err(|error| error.to_string())?;
-            Ok(Layout::Typed)
+            Ok((Layout::Typed, false))
         }
-        _ => Ok(Layout::Raw),
+        _ => Ok((Layout::Raw, false)),
     }
 }
 
 fn write_marker(db: &Db) -> terrace::Result<()> {
     let mut batch = WriteBatch::new();
-    batch.put(marker::MARKER_KEY, marker::encode_marker());
+    batch.put(marker::MARKER_KEY, marker::encode_marker(false));
     batch.put(marker::SPACES_KEY, marker::encode_spaces(&marker::initial_spaces()));
     db.write_with(&batch, &WriteOptions::default().sync(true))
 }

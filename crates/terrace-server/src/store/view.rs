@@ -7,14 +7,17 @@
 //!
 //! A view shows no expired key. Its clock stands still, so that all commands of an EXEC agree.
 
-use terrace::{
-    Db, Isolation, PinnedValue, ReadOptions, Transaction, TransactionOptions, WriteBatch, WriteOptions,
-};
+use std::sync::atomic::Ordering;
+
+use terrace::{Db, Isolation, ReadOptions, Transaction, TransactionOptions, WriteBatch, WriteOptions};
 
 use super::Store;
+use super::base_iter::BaseIter;
+use super::entry::{Entry, Replaced, StoredValue};
 use super::key_scan::{KeyRange, KeyScan};
 use super::layout::{Header, Layout, ValueType, expiry_key};
 use super::marker::Spaces;
+use super::object::Object;
 use crate::failure::{CommandResult, Failure};
 
 /// Maximum size of the reads and writes of an EXEC in memory, in bytes.
@@ -28,7 +31,7 @@ pub(crate) struct Scratch {
     /// True if the thread may wait for storage.
     pub(crate) can_wait: bool,
     batch: WriteBatch,
-    record_key: Vec<u8>,
+    pub(super) record_key: Vec<u8>,
     record_value: Vec<u8>,
 }
 
@@ -39,46 +42,6 @@ impl Scratch {
     }
 }
 
-/// Stored value of a key.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    stored: Stored,
-    pub(crate) header: Header,
-}
-
-#[derive(Debug)]
-enum Stored {
-    Pinned(PinnedValue),
-    Copied(Vec<u8>),
-}
-
-impl Entry {
-    /// Bytes after the header.
-    pub(crate) fn value(&self) -> &[u8] {
-        let stored: &[u8] = match &self.stored {
-            Stored::Pinned(value) => value,
-            Stored::Copied(value) => value,
-        };
-        stored.get(self.header.len..).unwrap_or_default()
-    }
-
-    /// Returns the string.
-    ///
-    /// # Errors
-    ///
-    /// The value has another type.
-    pub(crate) fn string(&self) -> CommandResult<&[u8]> {
-        match self.header.value_type {
-            ValueType::String => Ok(self.value()),
-        }
-    }
-
-    /// Milliseconds since 1970 from which on the key does not exist.
-    pub(crate) fn expires_at(&self) -> Option<u64> {
-        self.header.expires_at
-    }
-}
-
 /// Reads and writes of a command.
 pub(crate) struct View<'a> {
     pub(crate) store: &'a Store,
@@ -86,8 +49,14 @@ pub(crate) struct View<'a> {
     transaction: Option<Transaction>,
     read: ReadOptions,
     now_ms: Option<u64>,
+    /// True if no other command changes the keys of the command meanwhile.
+    pub(super) has_pass: bool,
+    /// Expired entries with objects that the command has met. A write of their keys discards them.
+    expired: Vec<(Vec<u8>, Entry)>,
+    /// True if the command creates the first object of the directory.
+    pub(super) creates_objects: bool,
     /// Keys of changed records that are not in the batch.
-    changed: Vec<Vec<u8>>,
+    pub(super) changed: Vec<Vec<u8>>,
     /// Map of namespaces that the batch stores.
     spaces: Option<Spaces>,
     /// True if the command has written something without the batch.
@@ -95,7 +64,7 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Begins a command.
+    /// Begins a command that holds no pass of the gate.
     pub(crate) fn new(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
         scratch.batch.clear();
         View {
@@ -104,17 +73,25 @@ impl<'a> View<'a> {
             transaction: None,
             read: ReadOptions::DEFAULT,
             now_ms: None,
+            has_pass: false,
+            expired: Vec::new(),
+            creates_objects: false,
             changed: Vec::new(),
             spaces: None,
             has_written: false,
         }
     }
 
-    /// Begins an EXEC: later reads see earlier writes.
+    /// Begins a command that holds a pass of the gate for its keys.
+    pub(crate) fn with_pass(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
+        View { has_pass: true, ..View::new(store, scratch) }
+    }
+
+    /// Begins an EXEC: later reads see earlier writes. The caller holds the whole gate.
     pub(crate) fn begin_transaction(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
         let options = TransactionOptions::default().isolation(Isolation::Snapshot).memory(TRANSACTION_MEMORY);
         let transaction = store.db.begin(&options);
-        View { transaction: Some(transaction), ..View::new(store, scratch) }
+        View { transaction: Some(transaction), ..View::with_pass(store, scratch) }
     }
 
     /// Milliseconds since 1970, the same for the whole view.
@@ -138,7 +115,12 @@ impl<'a> View<'a> {
     pub(crate) fn get(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
         let Some(entry) = self.stored_entry(database, key)? else { return Ok(None) };
         match entry.expires_at() {
-            Some(at) if at <= self.now_ms() => Ok(None),
+            Some(at) if at <= self.now_ms() => {
+                if entry.header.value_type != ValueType::String {
+                    self.expired.push((self.scratch.record_key.clone(), entry));
+                }
+                Ok(None)
+            }
             _ => Ok(Some(entry)),
         }
     }
@@ -158,26 +140,22 @@ impl<'a> View<'a> {
 
     fn stored_entry(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
         self.set_record_key(database, key);
-        let stored = match &mut self.transaction {
-            Some(transaction) => transaction.get(&self.scratch.record_key)?.map(Stored::Copied),
-            None => self.pinned()?.map(Stored::Pinned),
-        };
-        let Some(stored) = stored else { return Ok(None) };
-        let bytes: &[u8] = match &stored {
-            Stored::Pinned(value) => value,
-            Stored::Copied(value) => value,
-        };
-        let header = self.store.layout.header(bytes).ok_or_else(|| damaged_record(key))?;
+        let Some(stored) = self.stored_value()? else { return Ok(None) };
+        let header = self.store.layout.header(&stored).ok_or_else(|| damaged_record(key))?;
         Ok(Some(Entry { stored, header }))
     }
 
-    fn pinned(&self) -> terrace::Result<Option<PinnedValue>> {
+    /// Value of the current record.
+    pub(super) fn stored_value(&mut self) -> terrace::Result<Option<StoredValue>> {
         let db: &Db = &self.store.db;
-        if self.scratch.can_wait {
-            db.get_pinned_with(&self.scratch.record_key, &self.read)
-        } else {
-            db.try_get(&self.scratch.record_key, &self.read)
-        }
+        let record_key = &self.scratch.record_key;
+        Ok(match &mut self.transaction {
+            Some(transaction) => transaction.get(record_key)?.map(StoredValue::Copied),
+            None if self.scratch.can_wait => {
+                db.get_pinned_with(record_key, &self.read)?.map(StoredValue::Pinned)
+            }
+            None => db.try_get(record_key, &self.read)?.map(StoredValue::Pinned),
+        })
     }
 
     fn set_record_key(&mut self, database: u8, key: &[u8]) {
@@ -191,8 +169,8 @@ impl<'a> View<'a> {
         &self.scratch.record_key
     }
 
-    /// Stores `value` at `key`. `old_expiry` is the expiry of the replaced entry, if the command
-    /// knows it; without it, a stale entry of the index remains, which the expiry job removes.
+    /// Stores `value` at `key`. `replaced` is the value that the command has read before. An object
+    /// that the write replaces becomes garbage.
     ///
     /// # Errors
     ///
@@ -203,12 +181,31 @@ impl<'a> View<'a> {
         key: &[u8],
         header: &Header,
         value: &[u8],
+        replaced: Replaced<'_>,
+    ) -> CommandResult {
+        let kept = Object::decode(header, value).map(|object| object.number);
+        let old_expiry = self.replace(database, key, replaced, kept)?;
+        self.put_key_record(header, value, old_expiry)
+    }
+
+    /// Stores the record of an object whose record has the expiry `old_expiry`.
+    pub(super) fn put_same_object(
+        &mut self,
+        database: u8,
+        key: &[u8],
+        header: &Header,
+        value: &[u8],
         old_expiry: Option<u64>,
     ) -> CommandResult {
+        self.set_record_key(database, key);
+        self.put_key_record(header, value, old_expiry)
+    }
+
+    /// Stores the current record.
+    fn put_key_record(&mut self, header: &Header, value: &[u8], old_expiry: Option<u64>) -> CommandResult {
         if header.expires_at.is_some() && self.store.layout == Layout::Raw {
             return Err(not_in_raw_mode("expiry"));
         }
-        self.set_record_key(database, key);
         if old_expiry != header.expires_at {
             self.change_index(old_expiry, header.expires_at)?;
         }
@@ -226,8 +223,59 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Deletes `key`, whose entry has the expiry `old_expiry`.
-    pub(crate) fn delete(&mut self, database: u8, key: &[u8], old_expiry: Option<u64>) -> CommandResult {
+    /// Makes `key` current. Discards the object that a write of the key replaces, unless `kept` is
+    /// its number. Returns the known expiry of the replaced entry.
+    fn replace(
+        &mut self,
+        database: u8,
+        key: &[u8],
+        replaced: Replaced<'_>,
+        kept: Option<u64>,
+    ) -> CommandResult<Option<u64>> {
+        let read;
+        let entry = match replaced {
+            Replaced::Read(entry) => entry,
+            Replaced::Unread if self.has_objects() => {
+                // A damaged record may be replaced.
+                read = self.get(database, key).or_else(Failure::ignore_reply)?;
+                read.as_ref()
+            }
+            Replaced::Unread => None,
+        };
+        self.set_record_key(database, key);
+        if let Some(entry) = entry {
+            self.discard_object(entry, kept)?;
+        } else if !self.expired.is_empty() {
+            let record_key = &self.scratch.record_key;
+            if let Some(index) = self.expired.iter().position(|(expired, _)| expired == record_key) {
+                let (_, expired) = self.expired.swap_remove(index);
+                self.discard_object(&expired, kept)?;
+                return Ok(expired.expires_at());
+            }
+        }
+        Ok(entry.and_then(Entry::expires_at))
+    }
+
+    /// True if the directory may have values of other types than strings.
+    pub(super) fn has_objects(&self) -> bool {
+        self.creates_objects || self.store.has_objects()
+    }
+
+    /// Deletes `key`. `replaced` is the value that the command has read before. Its object becomes
+    /// garbage.
+    pub(crate) fn delete(&mut self, database: u8, key: &[u8], replaced: Replaced<'_>) -> CommandResult {
+        let old_expiry = self.replace(database, key, replaced, None)?;
+        self.delete_record_of(database, key, old_expiry)
+    }
+
+    /// Deletes the record of `key`, which has the expiry `old_expiry`. Its object, if it has one,
+    /// stays: it gets another key, or has no members.
+    pub(crate) fn delete_record_of(
+        &mut self,
+        database: u8,
+        key: &[u8],
+        old_expiry: Option<u64>,
+    ) -> CommandResult {
         self.set_record_key(database, key);
         self.change_index(old_expiry, None)?;
         let record_key = std::mem::take(&mut self.scratch.record_key);
@@ -247,15 +295,22 @@ impl<'a> View<'a> {
         }
         if let Some(at) = new {
             let entry = expiry_key(at, &self.scratch.record_key);
-            match &mut self.transaction {
-                Some(transaction) => transaction.put(entry, b"")?,
-                None => drop(self.scratch.batch.put(entry, b"")),
-            }
+            self.put_record(&entry, b"")?;
         }
         Ok(())
     }
 
-    fn delete_record(&mut self, record_key: &[u8]) -> CommandResult {
+    /// Stores a record of the directory.
+    pub(super) fn put_record(&mut self, record_key: &[u8], value: &[u8]) -> CommandResult {
+        match &mut self.transaction {
+            Some(transaction) => transaction.put(record_key, value)?,
+            None => drop(self.scratch.batch.put(record_key, value)),
+        }
+        Ok(())
+    }
+
+    /// Deletes a record of the directory.
+    pub(super) fn delete_record(&mut self, record_key: &[u8]) -> CommandResult {
         match &mut self.transaction {
             Some(transaction) => transaction.delete(record_key)?,
             None => drop(self.scratch.batch.delete(record_key)),
@@ -267,16 +322,26 @@ impl<'a> View<'a> {
     pub(crate) fn scan(&mut self, database: u8, range: KeyRange) -> CommandResult<KeyScan> {
         let now_ms = self.now_ms();
         let space = self.store.namespaces.space(database);
-        let mut options = range.read_options(self.store.layout, space, &self.read);
-        let iter = match &mut self.transaction {
+        let options = range.read_options(self.store.layout, space, &self.read);
+        let iter = self.base_iter(options)?;
+        Ok(KeyScan::new(iter, self.store.layout, range, now_ms))
+    }
+
+    /// Returns an iterator of the engine, own writes of an EXEC included.
+    pub(super) fn base_iter(&mut self, mut options: ReadOptions) -> CommandResult<BaseIter> {
+        Ok(match &mut self.transaction {
             Some(transaction) => {
                 // The transaction has a snapshot of its own.
                 options.snapshot = None;
                 transaction.raw_iter_with(&options)?.into()
             }
             None => self.store.db.raw_iter_with(&options).into(),
-        };
-        Ok(KeyScan::new(iter, self.store.layout, range, now_ms))
+        })
+    }
+
+    /// Options of the reads.
+    pub(super) fn read_options(&self) -> &ReadOptions {
+        &self.read
     }
 
     /// Batch of a command that writes other records than those of keys. Not within an EXEC.
@@ -310,6 +375,10 @@ impl<'a> View<'a> {
             return Ok(false);
         }
         let store = self.store;
+        if self.creates_objects {
+            // Relaxed: a later command on the same key takes the same lock of the gate.
+            store.has_objects.store(true, Ordering::Relaxed);
+        }
         store.durability.record_write();
         if store.watch_table.is_active() {
             let batch = self.scratch.batch.iter().map(|op| op_key(&op));
@@ -353,7 +422,8 @@ fn op_key<'b>(op: &terrace::BatchOp<'b>) -> &'b [u8] {
     }
 }
 
-fn damaged_record(key: &[u8]) -> Failure {
+/// Returns the error of a record without a valid header.
+pub(crate) fn damaged_record(key: &[u8]) -> Failure {
     Failure::reply(format!("ERR damaged: the record of the key '{}' has no valid header", key.escape_ascii()))
 }
 

@@ -1,0 +1,75 @@
+//! Iterator of the engine below a scan: of the database, or of an EXEC with its own writes.
+
+use terrace::{DbIterator, TransactionIterator};
+
+enum Source {
+    Database(Box<DbIterator>),
+    Transaction(Box<TransactionIterator>),
+}
+
+/// Calls a method of either iterator.
+macro_rules! either {
+    ($iter:expr, $call:ident()) => {
+        match $iter {
+            Source::Database(iter) => iter.$call(),
+            Source::Transaction(iter) => iter.$call(),
+        }
+    };
+}
+
+/// Iterator over the entries between two bounds, in one direction.
+pub(super) struct BaseIter {
+    source: Source,
+    is_reverse: bool,
+    is_started: bool,
+}
+
+impl From<DbIterator> for BaseIter {
+    fn from(iter: DbIterator) -> BaseIter {
+        BaseIter { source: Source::Database(Box::new(iter)), is_reverse: false, is_started: false }
+    }
+}
+
+impl From<TransactionIterator> for BaseIter {
+    fn from(iter: TransactionIterator) -> BaseIter {
+        BaseIter { source: Source::Transaction(Box::new(iter)), is_reverse: false, is_started: false }
+    }
+}
+
+impl BaseIter {
+    /// Chooses the direction. True stands for descending order.
+    pub(super) fn reverse(mut self, is_reverse: bool) -> BaseIter {
+        self.is_reverse = is_reverse;
+        self
+    }
+
+    /// Moves to the next entry. Returns false at the end.
+    ///
+    /// # Errors
+    ///
+    /// A block is damaged.
+    pub(super) fn step(&mut self) -> terrace::Result<bool> {
+        match (self.is_started, self.is_reverse) {
+            (false, false) => either!(&mut self.source, seek_to_first()),
+            (false, true) => either!(&mut self.source, seek_to_last()),
+            (true, false) => either!(&mut self.source, next()),
+            (true, true) => either!(&mut self.source, prev()),
+        }
+        self.is_started = true;
+        if either!(&self.source, valid()) {
+            return Ok(true);
+        }
+        either!(&self.source, status())?;
+        Ok(false)
+    }
+
+    /// Key of the current entry.
+    pub(super) fn key(&self) -> &[u8] {
+        either!(&self.source, key())
+    }
+
+    /// Value of the current entry.
+    pub(super) fn value(&self) -> &[u8] {
+        either!(&self.source, value())
+    }
+}

@@ -1,0 +1,257 @@
+//! Objects of a view: their records, their members, and their garbage.
+//!
+//! ```text
+//!   open or create    the record of the key
+//!   members           get, put, delete, scan; the command adapts `Object::count`
+//!   save              the record again; without members, the key is deleted
+//! ```
+//!
+//! A write command sees its own writes only within an EXEC. Therefore a command handles repeated
+//! members itself.
+
+use terrace::ReadOptions;
+
+use super::base_iter::BaseIter;
+use super::entry::{Entry, Replaced, StoredValue};
+use super::key_scan::prefix_end;
+use super::layout::{Header, Layout, ValueType, object_garbage_key};
+use super::marker;
+use super::object::{MEMBER_PREFIX, Object, member_bounds, member_prefix};
+use super::view::{View, damaged_record, not_in_raw_mode};
+use crate::failure::{CommandResult, Failure};
+
+/// Range of the member records of an object, by the bytes after the number of the object.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MemberRange {
+    /// First suffix, included.
+    pub(crate) begin: Option<Vec<u8>>,
+    /// End, not included.
+    pub(crate) end: Option<Vec<u8>>,
+    /// True for descending order.
+    pub(crate) is_reverse: bool,
+}
+
+impl MemberRange {
+    /// All records.
+    pub(crate) fn all() -> MemberRange {
+        MemberRange::default()
+    }
+
+    /// Records whose suffix begins with `prefix`.
+    pub(crate) fn prefix(prefix: &[u8]) -> MemberRange {
+        MemberRange { begin: Some(prefix.to_vec()), end: prefix_end(prefix), is_reverse: false }
+    }
+
+    /// Returns the range in descending order.
+    pub(crate) fn reverse(self) -> MemberRange {
+        MemberRange { is_reverse: true, ..self }
+    }
+}
+
+/// Iterator over member records. Within an EXEC, it shows the writes before its creation.
+pub(crate) struct MemberScan {
+    iter: BaseIter,
+}
+
+impl MemberScan {
+    /// Returns the suffix and the value of the next record, or None at the end.
+    ///
+    /// # Errors
+    ///
+    /// A block is damaged.
+    pub(crate) fn next(&mut self) -> CommandResult<Option<(&[u8], &[u8])>> {
+        if !self.iter.step()? {
+            return Ok(None);
+        }
+        Ok(Some((self.iter.key().get(MEMBER_PREFIX..).unwrap_or_default(), self.iter.value())))
+    }
+}
+
+impl View<'_> {
+    /// Returns the object at `key`, or None if the key does not exist.
+    ///
+    /// # Errors
+    ///
+    /// The value has another type, or the layout has no types.
+    pub(crate) fn open_object(
+        &mut self,
+        database: u8,
+        key: &[u8],
+        value_type: ValueType,
+    ) -> CommandResult<Option<Object>> {
+        if self.store.layout == Layout::Raw {
+            return Err(not_in_raw_mode(&format!("a value of the type {}", value_type.name())));
+        }
+        // Without a pass of the gate, a writer may delete the object meanwhile.
+        if !self.has_pass {
+            self.pin_state();
+        }
+        let Some(entry) = self.get(database, key)? else { return Ok(None) };
+        if entry.header.value_type != value_type {
+            return Err(Failure::WRONG_TYPE);
+        }
+        entry.object().map(Some).ok_or_else(|| damaged_record(key))
+    }
+
+    /// Returns the object at `key`, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// The value has another type, or the layout has no types.
+    pub(crate) fn open_or_create_object(
+        &mut self,
+        database: u8,
+        key: &[u8],
+        value_type: ValueType,
+    ) -> CommandResult<Object> {
+        match self.open_object(database, key, value_type)? {
+            Some(object) => Ok(object),
+            None => self.create_object(value_type),
+        }
+    }
+
+    /// Returns a new object, which a record has to name before the commit.
+    ///
+    /// # Errors
+    ///
+    /// The layout has no types, or the object number cannot be reserved.
+    pub(crate) fn create_object(&mut self, value_type: ValueType) -> CommandResult<Object> {
+        if self.store.layout == Layout::Raw {
+            return Err(not_in_raw_mode(&format!("a value of the type {}", value_type.name())));
+        }
+        let can_wait = self.scratch.can_wait;
+        let number = self.store.object_numbers.allocate(&self.store.db, can_wait)?;
+        Ok(Object::new(value_type, number))
+    }
+
+    /// Stores the record of an object that [`View::open_or_create_object`] has returned.
+    ///
+    /// Deletes the key if the object has no members; the command has deleted their records.
+    pub(crate) fn save_object(&mut self, database: u8, key: &[u8], object: &Object) -> CommandResult {
+        if object.count == 0 && object.is_new {
+            return Ok(());
+        }
+        if object.count == 0 && object.value_type != ValueType::Stream {
+            return self.delete_record_of(database, key, object.expires_at);
+        }
+        self.put_object_record(database, key, object)
+    }
+
+    /// Stores a new object at `key` in place of any value. `replaced` is that value. Without
+    /// members, the key is deleted.
+    pub(crate) fn replace_with_object(
+        &mut self,
+        database: u8,
+        key: &[u8],
+        object: &Object,
+        replaced: Replaced<'_>,
+    ) -> CommandResult {
+        if object.count == 0 {
+            return self.delete(database, key, replaced);
+        }
+        self.note_objects()?;
+        let header = Header::new(object.value_type, object.expires_at, 0);
+        self.put(database, key, &header, &object.encode(), replaced)
+    }
+
+    fn put_object_record(&mut self, database: u8, key: &[u8], object: &Object) -> CommandResult {
+        let header = Header::new(object.value_type, object.expires_at, 0);
+        if object.is_new {
+            self.note_objects()?;
+            // An expired value of the key is garbage.
+            return self.put(database, key, &header, &object.encode(), Replaced::Read(None));
+        }
+        self.put_same_object(database, key, &header, &object.encode(), object.expires_at)
+    }
+
+    /// Records in the marker that the directory has objects.
+    fn note_objects(&mut self) -> CommandResult {
+        if !self.has_objects() {
+            self.creates_objects = true;
+            self.put_record(marker::MARKER_KEY, &marker::encode_marker(true))?;
+        }
+        Ok(())
+    }
+
+    /// Records that the object at `key` has changed, if the command does not save it.
+    pub(crate) fn note_changed(&mut self, database: u8, key: &[u8]) {
+        let record = self.record_key(database, key).to_vec();
+        self.changed.push(record);
+    }
+
+    /// Returns the value of the member record with the bytes `suffix` after the object's number.
+    pub(crate) fn member(&mut self, object: &Object, suffix: &[u8]) -> CommandResult<Option<StoredValue>> {
+        object.member_key(suffix, &mut self.scratch.record_key);
+        Ok(self.stored_value()?)
+    }
+
+    /// Stores a member record.
+    pub(crate) fn put_member(&mut self, object: &Object, suffix: &[u8], value: &[u8]) -> CommandResult {
+        let mut record = std::mem::take(&mut self.scratch.record_key);
+        object.member_key(suffix, &mut record);
+        let result = self.put_record(&record, value);
+        self.scratch.record_key = record;
+        result
+    }
+
+    /// Deletes a member record.
+    pub(crate) fn delete_member(&mut self, object: &Object, suffix: &[u8]) -> CommandResult {
+        let mut record = std::mem::take(&mut self.scratch.record_key);
+        object.member_key(suffix, &mut record);
+        let result = self.delete_record(&record);
+        self.scratch.record_key = record;
+        result
+    }
+
+    /// Returns an iterator over member records, in the order of their suffixes.
+    pub(crate) fn members(&mut self, object: &Object, range: &MemberRange) -> CommandResult<MemberScan> {
+        let prefix = member_prefix(object.value_type, object.number);
+        let (begin, end) = member_bounds(object.value_type, object.number);
+        let bound = |suffix: &Vec<u8>| [&prefix, suffix.as_slice()].concat();
+        let mut options: ReadOptions = self.read_options().clone();
+        options.lower_bound = Some(range.begin.as_ref().map_or(begin, bound));
+        options.upper_bound = Some(range.end.as_ref().map_or(end, bound));
+        let iter = self.base_iter(options)?;
+        Ok(MemberScan { iter: iter.reverse(range.is_reverse) })
+    }
+
+    /// Copies `object` with all of its members. No record names the copy yet.
+    ///
+    /// # Errors
+    ///
+    /// The members exceed [`MAX_COPY`].
+    pub(crate) fn copy_object(&mut self, object: &Object) -> CommandResult<Object> {
+        let number = self.create_object(object.value_type)?.number;
+        let copy = Object { number, is_new: true, ..*object };
+        let mut scan = self.members(object, &MemberRange::all())?;
+        let mut bytes = 0;
+        while let Some((suffix, value)) = scan.next()? {
+            bytes += suffix.len() + value.len() + MEMBER_PREFIX;
+            if bytes > MAX_COPY {
+                return Err(Failure::reply("ERR the copy exceeds 256 MiB"));
+            }
+            self.put_member(&copy, suffix, value)?;
+        }
+        Ok(copy)
+    }
+
+    /// Puts the object of a replaced entry on the garbage list, unless `kept` is the same object.
+    pub(super) fn discard_object(&mut self, entry: &Entry, kept: Option<u64>) -> CommandResult {
+        if entry.header.value_type == ValueType::String {
+            return Ok(());
+        }
+        match entry.object() {
+            Some(object) if Some(object.number) != kept => self.put_garbage(&object),
+            // The members of a damaged record cannot be found.
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts `object` on the garbage list. The garbage job deletes its members.
+    pub(super) fn put_garbage(&mut self, object: &Object) -> CommandResult {
+        self.put_record(&object_garbage_key(object.number), &[object.value_type.code()])
+    }
+}
+
+/// Maximum size of the members that one COPY copies, in bytes.
+const MAX_COPY: usize = 256 << 20;
