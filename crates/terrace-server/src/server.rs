@@ -25,7 +25,8 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::config::{ServeError, ServerConfig};
 use crate::conn::{
-    BlockedClients, ClientRegistry, LoginAttempts, NewConnection, Origin, PubSub, SLOW_THREADS, SlowPool, Socket, Worker,
+    BlockedClients, ClientRegistry, LoginAttempts, NewConnection, Origin, PubSub, SLOW_THREADS, SlowPool,
+    Socket, Worker,
 };
 use crate::settings::{FixedSettings, Settings};
 use crate::shared::{Counters, Phase, Shared};

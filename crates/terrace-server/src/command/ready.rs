@@ -38,12 +38,7 @@ fn has_value(shared: &Shared, scratch: &mut Scratch, key: &[u8]) -> bool {
 }
 
 /// Serves one client. Returns the keys that its command has changed, or None if the client waits on.
-fn serve(
-    shared: &Shared,
-    scratch: &mut Scratch,
-    watch_key: &[u8],
-    waiter: &Waiter,
-) -> Option<Vec<Vec<u8>>> {
+fn serve(shared: &Shared, scratch: &mut Scratch, watch_key: &[u8], waiter: &Waiter) -> Option<Vec<Vec<u8>>> {
     let (database, key) = watch_key.split_first()?;
     let mut view = View::with_pass(&shared.store, scratch);
     let mut reply = Reply::new();

@@ -216,9 +216,7 @@ pub(super) fn count_option(args: Args<'_>, index: usize) -> CommandResult<u64> {
         0 => Ok(1),
         2 if args.is(index, "COUNT") => {
             let count = args.integer(index + 1).ok().and_then(|count| u64::try_from(count).ok());
-            count
-                .filter(|count| *count > 0)
-                .ok_or(Failure::reply("ERR count should be greater than 0"))
+            count.filter(|count| *count > 0).ok_or(Failure::reply("ERR count should be greater than 0"))
         }
         _ => Err(Failure::SYNTAX),
     }

@@ -87,13 +87,7 @@ fn pop(call: &mut Call<'_>, args: Args<'_>, end: End) -> CommandResult {
 }
 
 /// Removes up to `count` elements and appends an array of them.
-fn pop_many(
-    list: &mut List,
-    view: &mut View<'_>,
-    end: End,
-    count: u64,
-    reply: &mut Reply,
-) -> CommandResult {
+fn pop_many(list: &mut List, view: &mut View<'_>, end: End, count: u64, reply: &mut Reply) -> CommandResult {
     let count = count.min(list.len());
     let before = reply.len();
     reply.array(count as usize);

@@ -123,8 +123,7 @@ fn find(
         Some(0) => u64::MAX,
         Some(count) => count,
     };
-    let (begin, end) =
-        if is_reverse { (list.len() - compared, list.len()) } else { (0, compared) };
+    let (begin, end) = if is_reverse { (list.len() - compared, list.len()) } else { (0, compared) };
     let mut found = Vec::new();
     let mut elements = list.elements(&mut call.view, begin, end, is_reverse)?;
     while let Some((position, element)) = elements.next()? {

@@ -43,14 +43,14 @@ pub(in crate::command) fn zadd(call: &mut Call<'_>, args: Args<'_>) -> CommandRe
     for index in (first..args.len()).step_by(2) {
         members.push((args.at(index + 1), number(args.at(index))?));
     }
-    add(call, &args[1], options, &members)
+    add_scores(call, &args[1], options, &members)
 }
 
 /// ZINCRBY key increment member
 pub(in crate::command) fn zincrby(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let options = AddOptions { is_increment: true, ..AddOptions::default() };
     let increment = number(args.at(2))?;
-    add(call, &args[1], options, &[(args.at(3), increment)])
+    add_scores(call, &args[1], options, &[(args.at(3), increment)])
 }
 
 fn number(text: &[u8]) -> CommandResult<f64> {
@@ -92,7 +92,7 @@ fn check_options(options: AddOptions, members: usize) -> CommandResult {
 }
 
 /// Adds `members` to the sorted set at `key`, and appends the reply of ZADD.
-pub(in crate::command) fn add(
+pub(in crate::command) fn add_scores(
     call: &mut Call<'_>,
     key: &[u8],
     options: AddOptions,

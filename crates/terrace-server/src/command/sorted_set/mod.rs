@@ -19,15 +19,13 @@ mod score;
 
 use std::collections::HashMap;
 
-use super::{Args, Call};
+use super::Call;
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::store::{MemberRange, MemberScan, Object, Replaced, ValueType, View};
 
-pub(super) use add::{zadd, zincrby};
-pub(super) use combine::{
-    zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore,
-};
+pub(super) use add::{AddOptions, add_scores, zadd, zincrby};
+pub(super) use combine::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
 pub(super) use order::{LexRange, ScoreRange};
 pub(super) use pop::{Side, pop_members, pop_one, zmpop, zpopmax, zpopmin};
 pub(super) use query::{zcard, zcount, zlexcount, zmscore, zrank, zrevrank, zscan, zscore};
@@ -97,8 +95,7 @@ impl SortedSet {
             Some(old) => view.delete_member(&self.object, &score_suffix(old, member))?,
             None => self.object.count += 1,
         }
-        self.object.is_large |=
-            self.object.count > MAX_COMPACT_COUNT || member.len() > MAX_COMPACT_MEMBER;
+        self.object.is_large |= self.object.count > MAX_COMPACT_COUNT || member.len() > MAX_COMPACT_MEMBER;
         view.put_member(&self.object, &member_suffix(member), &encode_score(score))?;
         view.put_member(&self.object, &score_suffix(score, member), b"")
     }
@@ -131,7 +128,11 @@ impl SortedSet {
         // An iterator needs its bounds in order.
         let end = end.max(begin.clone());
         let range = MemberRange { begin: Some(begin), end: Some(end), is_reverse };
-        Ok(ScoreScan { scan: view.members(&self.object, &range)?, examined: 0, can_wait: view.scratch.can_wait })
+        Ok(ScoreScan {
+            scan: view.members(&self.object, &range)?,
+            examined: 0,
+            can_wait: view.scratch.can_wait,
+        })
     }
 }
 

@@ -17,7 +17,7 @@ pub(in crate::command) struct ScoreRange {
 impl ScoreRange {
     /// Parses `1.5`, `(1.5`, `-inf` and the like.
     pub(super) fn parse(min: &[u8], max: &[u8]) -> CommandResult<ScoreRange> {
-        let bound = |text: &[u8]| {
+        let bound = |text: &[u8]| -> CommandResult<(f64, bool)> {
             let number = text.strip_prefix(b"(");
             let score = parse_bound(number.unwrap_or(text));
             let score = score.ok_or(Failure::reply("ERR min or max is not a float"))?;

@@ -56,13 +56,7 @@ fn pop(call: &mut Call<'_>, args: Args<'_>, side: Side) -> CommandResult {
 }
 
 /// Removes up to `count` members.
-fn take(
-    view: &mut View<'_>,
-    database: u8,
-    key: &[u8],
-    side: Side,
-    count: u64,
-) -> CommandResult<Vec<Scored>> {
+fn take(view: &mut View<'_>, database: u8, key: &[u8], side: Side, count: u64) -> CommandResult<Vec<Scored>> {
     let Some(mut set) = SortedSet::open(view, database, key)? else { return Ok(Vec::new()) };
     if count == 0 {
         return Ok(Vec::new());

@@ -22,7 +22,8 @@ pub(in crate::command) fn decode_score(bytes: &[u8]) -> Option<f64> {
 pub(in crate::command) fn parse_score(text: &[u8]) -> Option<f64> {
     let score = parse_bound(text).filter(|_| !text.is_empty())?;
     let is_word = text.iter().any(|byte| matches!(byte, b'n' | b'N'));
-    let has_digits = text.iter().take_while(|byte| !matches!(byte, b'e' | b'E')).any(|byte| (b'1'..=b'9').contains(byte));
+    let has_digits =
+        text.iter().take_while(|byte| !matches!(byte, b'e' | b'E')).any(|byte| (b'1'..=b'9').contains(byte));
     let is_too_large = score.is_infinite() && !is_word;
     let is_too_small = score == 0.0 && has_digits;
     (!is_too_large && !is_too_small).then_some(score + 0.0)

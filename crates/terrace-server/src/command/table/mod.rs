@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   supported.rs     rows with a function
+//!   ordered.rs       rows of lists, sorted sets and geo
 //!   unsupported.rs   rows of the other commands of Redis 7.0
 //! ```
 
 mod flags;
+mod ordered;
 mod supported;
 mod unsupported;
 
@@ -128,6 +130,9 @@ static GROUPS: &[&[Command]] = &[
     supported::CONNECTION,
     supported::SERVER,
     supported::TERRACE,
+    ordered::LIST,
+    ordered::SORTED_SET,
+    ordered::GEO,
     unsupported::UNSUPPORTED,
 ];
 
