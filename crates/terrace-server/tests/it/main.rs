@@ -11,6 +11,7 @@ mod failures;
 mod hostile_input;
 mod kill;
 mod model;
+mod ordered;
 mod ordered_model;
 mod process;
 mod pubsub;

@@ -105,12 +105,16 @@ fn search(call: &mut Call<'_>, args: Args<'_>, key_at: usize, first: usize, form
         options.destination = Some(args.at(1));
     }
     if !form.is_search() {
-        options.center = Some(if first == 6 {
-            Center::At(parse_position(args, 2)?)
-        } else {
-            member_center(call, set.as_ref(), &args[2])?
-        });
-        options.set_circle(args, first - 2)?;
+        let center = match first {
+            6 => Center::At(parse_position(args, 2)?),
+            _ => member_center(call, set.as_ref(), &args[2])?,
+        };
+        options.center = Some(center);
+        // Without the key, Redis does not look at the radius around a member.
+        options.shape = Some(Shape::Circle { radius: 0.0 });
+        if let Center::At(_) = center {
+            options.set_circle(args, first - 2)?;
+        }
     }
     parse_options(call, &mut options, args, first, set.as_ref(), form)?;
     check_options(&options, args, form)?;

@@ -1,7 +1,7 @@
 //! Areas of a search, and the cells that cover them.
 
 use super::Position;
-use super::cell::{Cell, MAX_STEP};
+use super::cell::{Borders, Cell, MAX_STEP};
 use super::distance::{EARTH_RADIUS, distance, latitude_distance};
 
 /// Half of the circumference of the projection, in metres.
@@ -81,20 +81,27 @@ impl Area {
         step.saturating_sub(wider).clamp(1, MAX_STEP)
     }
 
-    /// True if the neighbours of `cell` extend beyond the radius in all four directions.
+    /// True if the neighbours of `cell` contain the box around the area. At the edges of the grid,
+    /// they do not.
     fn is_covered_by_neighbors(&self, cell: Cell) -> bool {
-        let Position { longitude, latitude } = self.center;
-        let edges = [
-            Position { longitude, latitude: cell.neighbor(0, 1).borders().north },
-            Position { longitude, latitude: cell.neighbor(0, -1).borders().south },
-            Position { longitude: cell.neighbor(1, 0).borders().east, latitude },
-            Position { longitude: cell.neighbor(-1, 0).borders().west, latitude },
-        ];
-        edges.into_iter().all(|edge| distance(self.center, edge) >= self.radius())
+        let around = self.bounding_box();
+        cell.neighbor(0, 1).borders().north >= around.north
+            && cell.neighbor(0, -1).borders().south <= around.south
+            && cell.neighbor(1, 0).borders().east >= around.east
+            && cell.neighbor(-1, 0).borders().west <= around.west
     }
 
     /// True if the area may extend from `cell` to a neighbour.
     fn reaches(&self, cell: Cell, east: i64, north: i64) -> bool {
+        let (around, borders) = (self.bounding_box(), cell.borders());
+        !((east < 0 && borders.west < around.west)
+            || (east > 0 && borders.east > around.east)
+            || (north < 0 && borders.south < around.south)
+            || (north > 0 && borders.north > around.north))
+    }
+
+    /// Returns a box around the area. It may extend beyond the grid.
+    fn bounding_box(&self) -> Borders {
         let (half_width, half_height) = match self.shape {
             Shape::Circle { radius } => (radius, radius),
             Shape::Box { width, height } => (width / 2.0, height / 2.0),
@@ -102,12 +109,18 @@ impl Area {
         let Position { longitude, latitude } = self.center;
         let latitude_delta = (half_height / EARTH_RADIUS).to_degrees();
         let widest = if latitude < 0.0 { latitude - latitude_delta } else { latitude + latitude_delta };
-        let longitude_delta = (half_width / EARTH_RADIUS / widest.to_radians().cos()).to_degrees();
-        let borders = cell.borders();
-        !((east < 0 && borders.west < longitude - longitude_delta)
-            || (east > 0 && borders.east > longitude + longitude_delta)
-            || (north < 0 && borders.south < latitude - latitude_delta)
-            || (north > 0 && borders.north > latitude + latitude_delta))
+        let longitude_delta = if widest.abs() < 90.0 {
+            (half_width / EARTH_RADIUS / widest.to_radians().cos()).to_degrees()
+        } else {
+            // An area around a pole has all longitudes.
+            360.0
+        };
+        Borders {
+            west: longitude - longitude_delta,
+            east: longitude + longitude_delta,
+            south: latitude - latitude_delta,
+            north: latitude + latitude_delta,
+        }
     }
 }
 

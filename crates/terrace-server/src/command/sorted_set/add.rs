@@ -159,6 +159,5 @@ fn new_score(options: AddOptions, old: Option<f64>, score: f64) -> CommandResult
         return Err(Failure::reply("ERR resulting score is not a number (NaN)"));
     }
     let is_refused = (options.is_larger_only && score <= old) || (options.is_smaller_only && score >= old);
-    // Both zeros are stored as the positive one.
-    Ok((!is_refused).then_some(score + 0.0))
+    Ok((!is_refused).then_some(score))
 }

@@ -37,22 +37,22 @@ impl Aggregate {
 /// Input of an operation.
 #[derive(Debug)]
 enum Input {
-    SortedSet(SortedSet, f64),
+    SortedSet(SortedSet),
     /// The score of each member is 1.
-    Set(Object, f64),
+    Set(Object),
     Missing,
 }
 
 impl Input {
-    fn open(view: &mut View<'_>, database: u8, key: &[u8], weight: f64) -> CommandResult<Input> {
+    fn open(view: &mut View<'_>, database: u8, key: &[u8]) -> CommandResult<Input> {
         let Some(entry) = view.get(database, key)? else { return Ok(Input::Missing) };
         Ok(match entry.header.value_type {
             ValueType::Set => match view.open_object(database, key, ValueType::Set)? {
-                Some(object) => Input::Set(object, weight),
+                Some(object) => Input::Set(object),
                 None => Input::Missing,
             },
             _ => match SortedSet::open(view, database, key)? {
-                Some(set) => Input::SortedSet(set, weight),
+                Some(set) => Input::SortedSet(set),
                 None => Input::Missing,
             },
         })
@@ -60,39 +60,33 @@ impl Input {
 
     fn len(&self) -> u64 {
         match self {
-            Input::SortedSet(set, _) => set.len(),
-            Input::Set(object, _) => object.count,
+            Input::SortedSet(set) => set.len(),
+            Input::Set(object) => object.count,
             Input::Missing => 0,
         }
     }
 
-    /// Returns the weighted score of `member`.
+    /// Returns the score of `member`.
     fn score(&self, view: &mut View<'_>, member: &[u8]) -> CommandResult<Option<f64>> {
         Ok(match self {
-            Input::SortedSet(set, weight) => set.score(view, member)?.map(|score| weighted(score, *weight)),
-            Input::Set(object, weight) => view.member(object, member)?.map(|_| *weight),
+            Input::SortedSet(set) => set.score(view, member)?,
+            Input::Set(object) => view.member(object, member)?.map(|_| 1.0),
             Input::Missing => None,
         })
     }
 
-    /// Returns all members with their weighted scores.
+    /// Returns all members with their scores.
     fn members(&self, view: &mut View<'_>) -> CommandResult<Vec<Scored>> {
         match self {
-            Input::SortedSet(set, weight) => {
-                let mut members = set.scan(view, false)?.take(u64::MAX)?;
-                for (_, score) in &mut members {
-                    *score = weighted(*score, *weight);
-                }
-                Ok(members)
-            }
-            Input::Set(object, weight) => {
+            Input::SortedSet(set) => set.scan(view, false)?.take(u64::MAX),
+            Input::Set(object) => {
                 let mut scan = view.members(object, &MemberRange::all())?;
                 let mut members = Vec::new();
                 let mut bytes = 0;
                 while let Some((member, _)) = scan.next()? {
                     bytes += member.len() + size_of::<Scored>();
                     check_bytes(bytes)?;
-                    members.push((member.to_vec(), *weight));
+                    members.push((member.to_vec(), 1.0));
                 }
                 Ok(members)
             }
@@ -107,9 +101,9 @@ fn weighted(score: f64, weight: f64) -> f64 {
 
 /// Parsed arguments of an operation.
 #[derive(Debug)]
-struct Combination<'a> {
-    keys: Vec<&'a [u8]>,
-    weights: Vec<f64>,
+struct Combination {
+    /// Inputs with their weights.
+    inputs: Vec<(Input, f64)>,
     aggregate: Aggregate,
     scores: Scores,
     limit: u64,
@@ -139,16 +133,16 @@ pub(in crate::command) fn zdiff(call: &mut Call<'_>, args: Args<'_>) -> CommandR
 }
 
 fn reply_combined(call: &mut Call<'_>, args: Args<'_>, operation: Operation, name: &str) -> CommandResult {
-    let combination = parse(args, 1, operation, Output::Members, name)?;
-    let members = combine(call, &combination, operation)?;
+    let mut combination = parse(call, args, 1, operation, Output::Members, name)?;
+    let members = combine(call, &mut combination, operation)?;
     reply_members(call.reply, &members, combination.scores);
     Ok(())
 }
 
 /// ZINTERCARD numkeys key .. [LIMIT limit]
 pub(in crate::command) fn zintercard(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let combination = parse(args, 1, Operation::Intersection, Output::Count, "zintercard")?;
-    let members = combine(call, &combination, Operation::Intersection)?;
+    let mut combination = parse(call, args, 1, Operation::Intersection, Output::Count, "zintercard")?;
+    let members = combine(call, &mut combination, Operation::Intersection)?;
     call.reply.count(members.len());
     Ok(())
 }
@@ -169,20 +163,21 @@ pub(in crate::command) fn zdiffstore(call: &mut Call<'_>, args: Args<'_>) -> Com
 }
 
 fn store_combined(call: &mut Call<'_>, args: Args<'_>, operation: Operation, name: &str) -> CommandResult {
-    let combination = parse(args, 2, operation, Output::Stored, name)?;
-    let members = combine(call, &combination, operation)?;
+    let mut combination = parse(call, args, 2, operation, Output::Stored, name)?;
+    let members = combine(call, &mut combination, operation)?;
     store_members(call, &args[1], &members)?;
     call.reply.count(members.len());
     Ok(())
 }
 
-fn parse<'a>(
-    args: Args<'a>,
+fn parse(
+    call: &mut Call<'_>,
+    args: Args<'_>,
     count_at: usize,
     operation: Operation,
     output: Output,
     name: &str,
-) -> CommandResult<Combination<'a>> {
+) -> CommandResult<Combination> {
     let count = args.integer(count_at)?;
     let count = usize::try_from(count).ok().filter(|count| *count > 0);
     let count = count
@@ -190,15 +185,31 @@ fn parse<'a>(
     if count > args.len() - count_at - 1 {
         return Err(Failure::SYNTAX);
     }
-    let keys: Vec<&[u8]> = args.from(count_at + 1).take(count).collect();
+    call.view.pin_state();
+    let database = call.session.database;
+    let mut inputs = Vec::with_capacity(count);
+    for key in args.from(count_at + 1).take(count) {
+        inputs.push((Input::open(&mut call.view, database, key)?, 1.0));
+    }
     let (aggregate, scores, limit) = (Aggregate::Sum, Scores::Hidden, u64::MAX);
-    let mut combination = Combination { weights: vec![1.0; count], keys, aggregate, scores, limit };
+    let mut combination = Combination { inputs, aggregate, scores, limit };
+    parse_options(&mut combination, args, count_at + 1 + count, operation, output)?;
+    Ok(combination)
+}
+
+fn parse_options(
+    combination: &mut Combination,
+    args: Args<'_>,
+    mut index: usize,
+    operation: Operation,
+    output: Output,
+) -> CommandResult {
+    let count = combination.inputs.len();
     let has_weights = output != Output::Count && operation != Operation::Difference;
-    let mut index = count_at + 1 + count;
     while index < args.len() {
         let left = args.len() - index;
         if has_weights && left > count && args.is(index, "WEIGHTS") {
-            for (weight, text) in combination.weights.iter_mut().zip(args.from(index + 1)) {
+            for ((_, weight), text) in combination.inputs.iter_mut().zip(args.from(index + 1)) {
                 *weight = parse_score(text).ok_or(Failure::reply("ERR weight value is not a float"))?;
             }
             index += count;
@@ -217,7 +228,7 @@ fn parse<'a>(
         }
         index += 1;
     }
-    Ok(combination)
+    Ok(())
 }
 
 fn parse_aggregate(args: Args<'_>, index: usize) -> CommandResult<Aggregate> {
@@ -232,21 +243,15 @@ fn parse_aggregate(args: Args<'_>, index: usize) -> CommandResult<Aggregate> {
 /// Returns the members of the result, by score.
 fn combine(
     call: &mut Call<'_>,
-    combination: &Combination<'_>,
+    combination: &mut Combination,
     operation: Operation,
 ) -> CommandResult<Vec<Scored>> {
-    call.view.pin_state();
-    let database = call.session.database;
-    let mut inputs = Vec::with_capacity(combination.keys.len());
-    for (key, weight) in combination.keys.iter().zip(&combination.weights) {
-        inputs.push(Input::open(&mut call.view, database, key, *weight)?);
-    }
-    let read = inputs.iter().map(Input::len).fold(0, u64::saturating_add);
+    let read = combination.inputs.iter().map(|(input, _)| input.len()).fold(0, u64::saturating_add);
     call.check_members_on_worker(read)?;
     let mut members = match operation {
-        Operation::Union => union(&mut call.view, inputs, combination.aggregate)?,
-        Operation::Intersection => intersection(&mut call.view, inputs, combination)?,
-        Operation::Difference => difference(&mut call.view, &inputs)?,
+        Operation::Union => union(&mut call.view, combination)?,
+        Operation::Intersection => intersection(&mut call.view, combination)?,
+        Operation::Difference => difference(&mut call.view, &combination.inputs)?,
     };
     members.sort_unstable_by(|(a, a_score), (b, b_score)| {
         (a_score + 0.0).total_cmp(&(b_score + 0.0)).then_with(|| a.cmp(b))
@@ -254,12 +259,14 @@ fn combine(
     Ok(members)
 }
 
-fn union(view: &mut View<'_>, mut inputs: Vec<Input>, aggregate: Aggregate) -> CommandResult<Vec<Scored>> {
-    inputs.sort_by_key(Input::len);
+fn union(view: &mut View<'_>, combination: &mut Combination) -> CommandResult<Vec<Scored>> {
+    let aggregate = combination.aggregate;
+    combination.inputs.sort_by_key(|(input, _)| input.len());
     let mut scores: HashMap<Vec<u8>, f64> = HashMap::new();
     let mut bytes = 0;
-    for input in &inputs {
+    for (input, weight) in &combination.inputs {
         for (member, score) in input.members(view)? {
+            let score = weighted(score, *weight);
             bytes += member.len() + size_of::<Scored>();
             check_bytes(bytes)?;
             scores.entry(member).and_modify(|old| *old = aggregate.apply(*old, score)).or_insert(score);
@@ -268,28 +275,21 @@ fn union(view: &mut View<'_>, mut inputs: Vec<Input>, aggregate: Aggregate) -> C
     Ok(scores.into_iter().collect())
 }
 
-fn intersection(
-    view: &mut View<'_>,
-    mut inputs: Vec<Input>,
-    combination: &Combination<'_>,
-) -> CommandResult<Vec<Scored>> {
-    inputs.sort_by_key(Input::len);
-    let Some((smallest, others)) = inputs.split_first() else { return Ok(Vec::new()) };
+fn intersection(view: &mut View<'_>, combination: &mut Combination) -> CommandResult<Vec<Scored>> {
+    let aggregate = combination.aggregate;
+    combination.inputs.sort_by_key(|(input, _)| input.len());
+    let Some(((smallest, weight), others)) = combination.inputs.split_first() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
-    for (member, mut score) in smallest.members(view)? {
-        let mut is_in_all = true;
-        for other in others {
-            match other.score(view, &member)? {
-                Some(second) => score = combination.aggregate.apply(score, second),
-                None => {
-                    is_in_all = false;
-                    break;
-                }
+    for (member, score) in smallest.members(view)? {
+        let mut combined = Some(weighted(score, *weight));
+        for (other, weight) in others {
+            let score = other.score(view, &member)?.map(|score| weighted(score, *weight));
+            combined = combined.zip(score).map(|(first, second)| aggregate.apply(first, second));
+            if combined.is_none() {
+                break;
             }
         }
-        if is_in_all {
-            found.push((member, score));
-        }
+        found.extend(combined.map(|score| (member, score)));
         if found.len() as u64 >= combination.limit {
             break;
         }
@@ -297,10 +297,10 @@ fn intersection(
     Ok(found)
 }
 
-fn difference(view: &mut View<'_>, inputs: &[Input]) -> CommandResult<Vec<Scored>> {
-    let Some((first, others)) = inputs.split_first() else { return Ok(Vec::new()) };
+fn difference(view: &mut View<'_>, inputs: &[(Input, f64)]) -> CommandResult<Vec<Scored>> {
+    let Some(((first, _), others)) = inputs.split_first() else { return Ok(Vec::new()) };
     let mut found = first.members(view)?;
-    for other in others {
+    for (other, _) in others {
         let mut kept = Vec::with_capacity(found.len());
         for (member, score) in found {
             if other.score(view, &member)?.is_none() {

