@@ -234,7 +234,7 @@ fn unblock(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         } else {
             reply.null_array();
         }
-        waiter.client.unblock(Unblocked { reply: reply.into_bytes(), is_write: false });
+        waiter.client.unblock(Unblocked { reply: reply.into_bytes(), needs_sync: false });
     }
     call.reply.integer(i64::from(waiter.is_some()));
     Ok(())

@@ -143,7 +143,7 @@ fn run(
     let before = reply.len();
     let mut pass = enter_gate(shared, command, args, scratch.slot);
     let has_waiters = is_write && shared.blocked.len() > 0;
-    if has_waiters && shared.blocked.has_waiter(session.database, command.keys.of(args)) {
+    if has_waiters && shared.blocked.has_waiter(command.keys.of(args)) {
         // The command serves the clients that wait for its keys, and only then others run.
         drop(pass);
         pass = Some(shared.store.gate.enter_alone());

@@ -1,7 +1,7 @@
 //! Service of the clients that wait for the keys of a commit.
 //!
-//! A writer serves while it still holds the whole gate. Therefore no other command takes the element
-//! that the first client in the queue waits for.
+//! A writer serves while it still holds the whole gate. Therefore no other command takes the
+//! element that the first client in the queue waits for.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ use crate::conn::{Unblocked, Waiter};
 use crate::failure::CommandResult;
 use crate::resp::Reply;
 use crate::shared::Shared;
-use crate::store::{Scratch, View};
+use crate::store::{Scratch, SyncMode, View};
 
-/// Serves the clients that wait for `changed`: keys of the table of blocked clients, in the order of
-/// their changes. The caller holds the whole gate.
+/// Serves the clients that wait for `changed`: keys of the table of blocked clients, in the order
+/// of their changes. The caller holds the whole gate.
 pub(crate) fn serve_blocked(shared: &Shared, scratch: &mut Scratch, changed: Vec<Vec<u8>>) {
     // An element that no client takes now would wait for the next write of its key.
     let could_wait = std::mem::replace(&mut scratch.can_wait, true);
@@ -37,7 +37,8 @@ fn has_value(shared: &Shared, scratch: &mut Scratch, key: &[u8]) -> bool {
     !matches!(View::with_pass(&shared.store, scratch).get(*database, key), Ok(None))
 }
 
-/// Serves one client. Returns the keys that its command has changed, or None if the client waits on.
+/// Serves one client. Returns the keys that its command has changed, or None if the client still
+/// waits.
 fn serve(shared: &Shared, scratch: &mut Scratch, watch_key: &[u8], waiter: &Waiter) -> Option<Vec<Vec<u8>>> {
     let (database, key) = watch_key.split_first()?;
     let mut view = View::with_pass(&shared.store, scratch);
@@ -50,12 +51,13 @@ fn serve(shared: &Shared, scratch: &mut Scratch, watch_key: &[u8], waiter: &Wait
     }
     let result = result.and_then(|_| commit(&mut view));
     let is_write = result.as_ref().is_ok_and(|changed| !changed.is_empty());
+    let needs_sync = is_write && shared.store.durability.mode() == SyncMode::Always;
     let changed = result.unwrap_or_else(|failure| {
         reply.truncate(0);
         reply.error(failure.text().as_bytes());
         Vec::new()
     });
-    waiter.client.unblock(Unblocked { reply: reply.into_bytes(), is_write });
+    waiter.client.unblock(Unblocked { reply: reply.into_bytes(), needs_sync });
     Some(changed)
 }
 

@@ -20,7 +20,7 @@ use terrace_sync::native_locks::Mutex;
 use super::client::Client;
 use crate::failure::CommandResult;
 use crate::resp::Reply;
-use crate::store::View;
+use crate::store::{DATABASES, View};
 
 /// Command that waits for an element.
 pub(crate) trait BlockedCommand: Debug + Send + Sync {
@@ -86,7 +86,7 @@ impl BlockedClients {
     pub(crate) fn claim(&self, waiter: &Waiter) -> bool {
         let mut queues = self.queues.lock();
         let known = queues.by_client.get(&waiter.client.id);
-        if !known.is_some_and(|known| known.ticket == waiter.ticket) {
+        if known.is_none_or(|known| known.ticket != waiter.ticket) {
             return false;
         }
         queues.by_client.remove(&waiter.client.id);
@@ -120,14 +120,20 @@ impl BlockedClients {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// True if a client waits for one of `keys` in `database`. The caller holds the locks of the
-    /// keys.
-    pub(crate) fn has_waiter<'k>(&self, database: u8, mut keys: impl Iterator<Item = &'k [u8]>) -> bool {
+    /// True if a client waits for one of `keys` in any database. The caller holds the locks of the
+    /// keys, which are the same in all databases.
+    pub(crate) fn has_waiter<'k>(&self, mut keys: impl Iterator<Item = &'k [u8]>) -> bool {
         if self.len() == 0 {
             return false;
         }
         let queues = self.queues.lock();
-        keys.any(|key| queues.by_key.contains_key(&[&[database], key].concat()))
+        keys.any(|key| {
+            let mut wanted = [&[0], key].concat();
+            (0..DATABASES).any(|database| {
+                wanted[0] = database as u8;
+                queues.by_key.contains_key(&wanted)
+            })
+        })
     }
 
     /// Keys for which clients wait.
@@ -171,8 +177,8 @@ mod tests {
     fn one_claim() {
         let clients = BlockedClients::default();
         let waiter = insert(&clients, 1, &[b"a", b"b"]);
-        assert!(clients.has_waiter(0, [&b"b"[..]].into_iter()));
-        assert!(!clients.has_waiter(1, [&b"b"[..]].into_iter()));
+        assert!(clients.has_waiter([&b"b"[..]].into_iter()));
+        assert!(!clients.has_waiter([&b"c"[..]].into_iter()));
         assert!(clients.claim(&waiter) && !clients.claim(&waiter));
         assert!(clients.len() == 0 && clients.keys().is_empty());
     }

@@ -57,8 +57,8 @@ pub(crate) struct Client {
 #[derive(Debug)]
 pub(crate) struct Unblocked {
     pub(crate) reply: Vec<u8>,
-    /// True if the command has written.
-    pub(crate) is_write: bool,
+    /// True if the reply has to wait for a sync.
+    pub(crate) needs_sync: bool,
 }
 
 #[derive(Debug, Default)]

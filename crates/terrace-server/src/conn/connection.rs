@@ -224,8 +224,8 @@ impl Connection {
         self.run_turns(end).await
     }
 
-    /// Sends the replies of a turn, and runs further turns until the input is used. Returns false if
-    /// the connection ends.
+    /// Sends the replies of a turn, and runs further turns until the input is used. Returns false
+    /// if the connection ends.
     async fn run_turns(&mut self, mut end: TurnEnd) -> bool {
         loop {
             if !self.finish_turn().await {

@@ -186,7 +186,7 @@ impl Session {
         }
         let begin = self.output.len();
         self.output.extend_from_slice(&unblocked.reply);
-        if unblocked.is_write {
+        if unblocked.needs_sync {
             self.write_replies.push(begin..self.output.len());
             self.needs_sync = true;
         }
@@ -201,7 +201,7 @@ impl Session {
             let mut reply = Reply::new();
             reply.set_resp3(self.is_resp3);
             write(&mut reply);
-            self.end_blocked(&Unblocked { reply: reply.into_bytes(), is_write: false });
+            self.end_blocked(&Unblocked { reply: reply.into_bytes(), needs_sync: false });
         }
     }
 

@@ -1,4 +1,5 @@
-//! Commands that wait for an element: several clients beside redis-server, and a ledger of elements.
+//! Commands that wait for an element: several clients beside redis-server, and a ledger of the
+//! elements.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -370,7 +371,8 @@ fn no_element_is_lost_or_taken_twice() {
     let received: Vec<String> = std::thread::scope(|scope| {
         let consumers: Vec<_> = (0..CONSUMERS)
             .map(|at| {
-                let (server, disconnections) = (&server, &disconnections);
+                let server = &server;
+                let disconnections = &disconnections;
                 scope.spawn(move || consume(server, 90 + at as u64, disconnections))
             })
             .collect();

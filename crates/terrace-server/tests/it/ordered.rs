@@ -68,7 +68,12 @@ fn large_list() {
     client.check(&[("LPOS l 2999 RANK -1", ":2996"), ("LINDEX l -1", "'2999'")]);
     assert_eq!(client.run("LTRIM l 100 149"), "OK");
     assert_eq!(client.run("LRANGE l 0 -1"), list_text(&expected[100..150]));
-    client.check(&[("RPUSH l end", ":51"), ("LINDEX l -1", "'end'"), ("LTRIM l 5 1", "OK"), ("EXISTS l", ":0")]);
+    client.check(&[
+        ("RPUSH l end", ":51"),
+        ("LINDEX l -1", "'end'"),
+        ("LTRIM l 5 1", "OK"),
+        ("EXISTS l", ":0"),
+    ]);
 }
 
 /// Fills the sorted set `z` with members whose scores are half of their numbers.

@@ -2,8 +2,8 @@
 //! the same replies.
 //!
 //! Our server is killed and started again in between. The variables `TERRACE_MODEL_SEED` and
-//! `TERRACE_MODEL_STEPS` choose another run. Elements, ties of scores and all orders are defined, so
-//! that replies are equal byte by byte. Only random members are compared by their number.
+//! `TERRACE_MODEL_STEPS` choose another run. Elements, ties of scores and all orders are defined.
+//! Therefore the replies are equal byte by byte.
 
 use terrace::env::{Random, SeededRandom};
 use terrace_server::{Layout, SyncMode};

@@ -116,8 +116,8 @@ pub(super) fn text(position: Position) -> String {
     let row = index(position.latitude, POLE, MAX_STEP);
     let hash = interleave(column, row);
     // The last digit has no bits.
-    let digit = |at: u32| if at < 10 { (hash >> (52 - 5 * (at + 1))) & 31 } else { 0 };
-    (0..11).map(|at| char::from(DIGITS[digit(at) as usize])).collect()
+    let digits = (0..10).map(|at| ((hash >> (47 - 5 * at)) & 31) as usize).chain([0]);
+    digits.map(|digit| char::from(DIGITS[digit])).collect()
 }
 
 #[cfg(test)]

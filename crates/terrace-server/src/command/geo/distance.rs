@@ -11,7 +11,8 @@ pub(super) fn distance(from: Position, to: Position) -> f64 {
     if half_longitude == 0.0 {
         return latitude_distance(from.latitude, to.latitude);
     }
-    let (first, second) = (from.latitude.to_radians(), to.latitude.to_radians());
+    let first = from.latitude.to_radians();
+    let second = to.latitude.to_radians();
     let half_latitude = ((second - first) / 2.0).sin();
     let chord = half_latitude * half_latitude + first.cos() * second.cos() * half_longitude * half_longitude;
     2.0 * EARTH_RADIUS * chord.sqrt().asin()
@@ -33,8 +34,8 @@ mod tests {
 
     #[test]
     fn distance_of_two_cities() {
-        let palermo = Position { longitude: 13.36138933897018433, latitude: 38.11555639549629859 };
-        let catania = Position { longitude: 15.08726745843887329, latitude: 37.50266842333162032 };
+        let palermo = Position { longitude: 13.361_389_338_970_184, latitude: 38.115_556_395_496_3 };
+        let catania = Position { longitude: 15.087_267_458_438_873, latitude: 37.502_668_423_331_62 };
         assert_eq!(format_distance(distance(palermo, catania)), "166274.1516");
         assert_eq!(distance(palermo, palermo), 0.0);
     }

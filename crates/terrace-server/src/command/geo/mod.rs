@@ -27,7 +27,8 @@ struct Position {
 /// Returns the position at the arguments `index` and `index + 1`.
 fn parse_position(args: Args<'_>, index: usize) -> CommandResult<Position> {
     let number = |index| parse_score(args.at(index)).ok_or(Failure::reply("ERR value is not a valid float"));
-    let (longitude, latitude) = (number(index)?, number(index + 1)?);
+    let longitude = number(index)?;
+    let latitude = number(index + 1)?;
     if longitude.abs() <= MAX_LONGITUDE && latitude.abs() <= MAX_LATITUDE {
         return Ok(Position { longitude, latitude });
     }

@@ -93,7 +93,8 @@ impl Area {
 
     /// True if the area may extend from `cell` to a neighbour.
     fn reaches(&self, cell: Cell, east: i64, north: i64) -> bool {
-        let (around, borders) = (self.bounding_box(), cell.borders());
+        let around = self.bounding_box();
+        let borders = cell.borders();
         !((east < 0 && borders.west < around.west)
             || (east > 0 && borders.east > around.east)
             || (north < 0 && borders.south < around.south)

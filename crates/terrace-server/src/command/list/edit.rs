@@ -134,7 +134,8 @@ fn remove(list: &mut List, view: &mut View<'_>, removed: &[u64]) -> CommandResul
 
 /// LTRIM key start stop
 pub(in crate::command) fn ltrim(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let (start, stop) = (args.integer(2)?, args.integer(3)?);
+    let start = args.integer(2)?;
+    let stop = args.integer(3)?;
     let database = call.session.database;
     if let Some(mut list) = List::open(&mut call.view, database, &args[1])? {
         let (begin, end) = bounds(&list, start, stop).unwrap_or((0, 0));

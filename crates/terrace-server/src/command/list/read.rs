@@ -27,7 +27,8 @@ pub(in crate::command) fn lindex(call: &mut Call<'_>, args: Args<'_>) -> Command
 
 /// LRANGE key start stop
 pub(in crate::command) fn lrange(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let (start, stop) = (args.integer(2)?, args.integer(3)?);
+    let start = args.integer(2)?;
+    let stop = args.integer(3)?;
     let list = List::open(&mut call.view, call.session.database, &args[1])?;
     let range = list.as_ref().and_then(|list| bounds(list, start, stop));
     let (Some(list), Some((begin, end))) = (list, range) else {

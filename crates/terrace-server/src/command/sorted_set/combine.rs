@@ -191,8 +191,8 @@ fn parse(
     for key in args.from(count_at + 1).take(count) {
         inputs.push((Input::open(&mut call.view, database, key)?, 1.0));
     }
-    let (aggregate, scores, limit) = (Aggregate::Sum, Scores::Hidden, u64::MAX);
-    let mut combination = Combination { inputs, aggregate, scores, limit };
+    let mut combination =
+        Combination { inputs, aggregate: Aggregate::Sum, scores: Scores::Hidden, limit: u64::MAX };
     parse_options(&mut combination, args, count_at + 1 + count, operation, output)?;
     Ok(combination)
 }

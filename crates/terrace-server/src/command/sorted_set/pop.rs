@@ -86,7 +86,8 @@ pub(in crate::command) fn pop_one(
     Ok(true)
 }
 
-/// Removes up to `count` members and appends the key and the members. Returns false without members.
+/// Removes up to `count` members and appends the key and the members. Returns false without
+/// members.
 pub(in crate::command) fn pop_members(
     view: &mut View<'_>,
     database: u8,

@@ -144,8 +144,10 @@ pub(in crate::command) fn zscan(call: &mut Call<'_>, args: Args<'_>) -> CommandR
         set if set.is_compact() => (set.scan(&mut call.view, false)?.take(u64::MAX)?, 0),
         set => scan_part(call, set, cursor, options.count)?,
     };
-    let is_match = |member: &[u8]| options.pattern.is_none_or(|pattern| glob::is_match(pattern, member));
-    let found: Vec<&Scored> = found.iter().filter(|(member, _)| is_match(member)).collect();
+    let found: Vec<&Scored> = match options.pattern {
+        Some(pattern) => found.iter().filter(|(member, _)| glob::is_match(pattern, member)).collect(),
+        None => found.iter().collect(),
+    };
     call.reply.array(2);
     call.reply.bulk(next.to_string());
     call.reply.array(2 * found.len());

@@ -13,7 +13,7 @@ pub(in crate::command) fn zrandmember(call: &mut Call<'_>, args: Args<'_>) -> Co
         4 if args.is(3, "WITHSCORES") => Scores::Shown,
         _ => return Err(Failure::SYNTAX),
     };
-    if scores == Scores::Shown && count.is_some_and(|count| count < -(i64::MAX / 2) || count > i64::MAX / 2) {
+    if scores == Scores::Shown && count.is_some_and(|count| count.unsigned_abs() > i64::MAX as u64 / 2) {
         return Err(Failure::reply("ERR value is out of range"));
     }
     let Some(set) = SortedSet::open(&mut call.view, call.session.database, &args[1])? else {

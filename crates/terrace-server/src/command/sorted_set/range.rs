@@ -104,7 +104,8 @@ fn find(call: &mut Call<'_>, key: &[u8], query: &RangeQuery) -> CommandResult<Ve
 /// Parses the bounds at argument `first`, and the options after them.
 fn parse(args: Args<'_>, first: usize, mut form: RangeForm) -> CommandResult<RangeQuery> {
     let mut scores = Scores::Hidden;
-    let (mut offset, mut limit) = (0, -1);
+    let mut offset = 0;
+    let mut limit = -1;
     let mut index = first + 2;
     while index < args.len() {
         let is_open = !form.is_fixed;
@@ -137,14 +138,11 @@ fn parse(args: Args<'_>, first: usize, mut form: RangeForm) -> CommandResult<Ran
 
 /// Parses the bounds. A range in descending order begins with its maximum, except for ranks.
 fn kind(args: Args<'_>, first: usize, form: RangeForm) -> CommandResult<RangeKind> {
-    let (mut min, mut max) = (args.at(first), args.at(first + 1));
-    if form.is_reverse {
-        (min, max) = (max, min);
-    }
+    let [min, max] = if form.is_reverse { [first + 1, first] } else { [first, first + 1] };
     Ok(match form.by {
         By::Rank => RangeKind::Rank(args.integer(first)?, args.integer(first + 1)?),
-        By::Score => RangeKind::Score(ScoreRange::parse(min, max)?),
-        By::Lex => RangeKind::Lex(LexRange::parse(min, max)?),
+        By::Score => RangeKind::Score(ScoreRange::parse(args.at(min), args.at(max))?),
+        By::Lex => RangeKind::Lex(LexRange::parse(args.at(min), args.at(max))?),
     })
 }
 

@@ -30,7 +30,8 @@ pub(in crate::command) fn zrem(call: &mut Call<'_>, args: Args<'_>) -> CommandRe
 
 /// ZREMRANGEBYRANK key start stop
 pub(in crate::command) fn zremrangebyrank(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let (start, stop) = (args.integer(2)?, args.integer(3)?);
+    let start = args.integer(2)?;
+    let stop = args.integer(3)?;
     remove_range(call, args, |call, set| {
         let Some((begin, end)) = rank_bounds(set.len(), start, stop) else { return Ok(Vec::new()) };
         let from_end = set.len() - begin;
