@@ -89,7 +89,7 @@ impl WaitingPop {
             WaitingPop::Move(destination, ends) => {
                 let element = move_element(view, database, [key, destination], *ends)?;
                 if let Some(element) = &element {
-                    reply.bulk(element);
+                    reply.bulk(&**element);
                 }
                 Ok(element.is_some())
             }

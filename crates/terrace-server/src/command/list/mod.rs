@@ -14,7 +14,7 @@ mod read;
 
 use super::args::Args;
 use crate::failure::{CommandResult, Failure};
-use crate::store::{MemberRange, MemberScan, Object, ValueType, View};
+use crate::store::{MemberRange, MemberScan, Object, StoredValue, ValueType, View};
 
 pub(super) use edit::{linsert, lrem, lset, ltrim};
 pub(super) use push::{lmove, lmpop, lpop, lpush, lpushx, rpop, rpoplpush, rpush, rpushx};
@@ -88,9 +88,9 @@ impl List {
     }
 
     /// Returns the element at `position`, which is inside of the list.
-    fn element(&self, view: &mut View<'_>, position: u64) -> CommandResult<Vec<u8>> {
+    fn element(&self, view: &mut View<'_>, position: u64) -> CommandResult<StoredValue> {
         let suffix = self.index(position).to_be_bytes();
-        view.member(&self.object, &suffix)?.map(|value| value.to_vec()).ok_or_else(damaged)
+        view.member(&self.object, &suffix)?.ok_or_else(damaged)
     }
 
     fn put(&self, view: &mut View<'_>, index: u64, element: &[u8]) -> CommandResult {
@@ -112,7 +112,7 @@ impl List {
     }
 
     /// Removes an element from an end. The list has elements.
-    fn pop(&mut self, view: &mut View<'_>, end: End) -> CommandResult<Vec<u8>> {
+    fn pop(&mut self, view: &mut View<'_>, end: End) -> CommandResult<StoredValue> {
         let position = if end == End::Left { 0 } else { self.len() - 1 };
         let element = self.element(view, position)?;
         self.delete(view, self.index(position))?;
@@ -135,7 +135,8 @@ impl List {
         is_reverse: bool,
     ) -> CommandResult<Elements> {
         let bound = |position: u64| Some(self.index(position).to_be_bytes().to_vec());
-        let range = MemberRange { begin: bound(begin), end: bound(end), is_reverse };
+        let range = MemberRange { begin: bound(begin), end: bound(end), is_reverse: false };
+        let range = if is_reverse { range.reverse() } else { range };
         let scan = view.members(&self.object, &range)?;
         let next = if is_reverse { end.wrapping_sub(1) } else { begin };
         Ok(Elements { scan, first: self.object.fields[0], next, left: end.saturating_sub(begin), is_reverse })

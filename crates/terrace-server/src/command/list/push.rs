@@ -4,7 +4,7 @@ use super::{End, List, count_option, counted_keys, positive_count};
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
-use crate::store::View;
+use crate::store::{StoredValue, ValueType, View};
 
 /// LPUSH key element ..
 pub(in crate::command) fn lpush(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -31,7 +31,7 @@ fn push(call: &mut Call<'_>, args: Args<'_>, end: End, must_exist: bool) -> Comm
     let list = if must_exist {
         List::open(&mut call.view, database, &args[1])?
     } else {
-        Some(List::open_or_create(&mut call.view, database, &args[1])?)
+        Some(List::new(call.open_or_create(&args[1], ValueType::List)?))
     };
     let Some(mut list) = list else {
         call.reply.integer(0);
@@ -40,7 +40,7 @@ fn push(call: &mut Call<'_>, args: Args<'_>, end: End, must_exist: bool) -> Comm
     for element in args.from(2) {
         list.push(&mut call.view, end, element)?;
     }
-    list.save(&mut call.view, database, &args[1])?;
+    call.save(&args[1], &list.object)?;
     call.reply.count(list.len() as usize);
     Ok(())
 }
@@ -72,7 +72,7 @@ fn pop(call: &mut Call<'_>, args: Args<'_>, end: End) -> CommandResult {
     match count {
         None => {
             let element = list.pop(&mut call.view, end)?;
-            call.reply.bulk(element);
+            call.reply.bulk(&*element);
         }
         Some(0) => {
             call.reply.array(0);
@@ -92,7 +92,7 @@ fn pop_many(list: &mut List, view: &mut View<'_>, end: End, count: u64, reply: &
     let before = reply.len();
     reply.array(count as usize);
     for _ in 0..count {
-        reply.bulk(list.pop(view, end)?);
+        reply.bulk(&*list.pop(view, end)?);
         super::check_bytes(reply.len() - before)?;
     }
     Ok(())
@@ -157,7 +157,7 @@ pub(in crate::command) fn move_element(
     database: u8,
     [source, destination]: [&[u8]; 2],
     [from, to]: [End; 2],
-) -> CommandResult<Option<Vec<u8>>> {
+) -> CommandResult<Option<StoredValue>> {
     let Some(mut list) = List::open(view, database, source)? else { return Ok(None) };
     if source == destination {
         let element = list.pop(view, from)?;

@@ -5,13 +5,13 @@ use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::glob;
 use crate::resp::{format_score, parse_u64};
-use crate::store::MemberRange;
+use crate::store::{MemberRange, ValueType};
 
 /// Maximum size of the members in one reply of ZSCAN, in bytes.
 const MAX_SCAN_BYTES: usize = 1 << 20;
 
 fn open(call: &mut Call<'_>, args: Args<'_>) -> CommandResult<Option<SortedSet>> {
-    SortedSet::open(&mut call.view, call.session.database, args.at(1))
+    Ok(call.open(args.at(1), ValueType::SortedSet)?.map(|object| SortedSet { object }))
 }
 
 /// ZCARD key
