@@ -25,7 +25,8 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::config::{ServeError, ServerConfig};
 use crate::conn::{
-    ClientRegistry, LoginAttempts, NewConnection, Origin, PubSub, SLOW_THREADS, SlowPool, Socket, Worker,
+    BlockedClients, ClientRegistry, LoginAttempts, NewConnection, Origin, PubSub, SLOW_THREADS, SlowPool,
+    Socket, Worker,
 };
 use crate::settings::{FixedSettings, Settings};
 use crate::shared::{Counters, Phase, Shared};
@@ -135,6 +136,7 @@ fn new_shared(config: &ServerConfig, listeners: &Listeners) -> Result<Shared, Se
         store,
         settings: Settings::new(config.password.as_deref(), config.max_clients, config.timeout, fixed),
         clients: ClientRegistry::default(),
+        blocked: BlockedClients::default(),
         pubsub: PubSub::default(),
         slow_pool: SlowPool::default(),
         login_attempts: LoginAttempts::default(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use terrace_env::{Clock, Random};
 use tokio::sync::watch;
 
-use crate::conn::{ClientRegistry, LoginAttempts, PubSub, SlowPool};
+use crate::conn::{BlockedClients, ClientRegistry, LoginAttempts, PubSub, SlowPool};
 use crate::settings::Settings;
 use crate::store::Store;
 
@@ -24,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) settings: Settings,
     pub(crate) clients: ClientRegistry,
+    pub(crate) blocked: BlockedClients,
     pub(crate) pubsub: PubSub,
     pub(crate) slow_pool: SlowPool,
     pub(crate) login_attempts: LoginAttempts,

@@ -35,7 +35,7 @@ impl<'a> Args<'a> {
     }
 
     /// Arguments from `begin` on.
-    pub(crate) fn from(&self, begin: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+    pub(crate) fn from(&self, begin: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let args = *self;
         (begin.min(args.len())..args.len()).map(move |index| args.at(index))
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::subcommand::{Subcommand, dispatch};
 use super::{Args, Call};
-use crate::conn::{Client, ClientType, ReplyMode};
+use crate::conn::{Client, ClientType, ReplyMode, Unblocked};
 use crate::failure::{CommandResult, Failure};
-use crate::resp::parse_u64;
+use crate::resp::{Reply, parse_u64};
 
 /// CLIENT subcommand
 pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -216,9 +216,26 @@ fn getredir(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
-/// No command blocks a client, so there is none to unblock.
 fn unblock(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    args.integer(2)?;
-    call.reply.integer(0);
+    let is_error = match args.len() {
+        3 => false,
+        _ if args.is(3, "TIMEOUT") => false,
+        _ if args.is(3, "ERROR") => true,
+        _ => return Err(Failure::reply("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+    };
+    let id = args.integer(2)?;
+    let waiter = u64::try_from(id).ok().and_then(|id| call.shared.blocked.of_client(id));
+    let waiter = waiter.filter(|waiter| call.shared.blocked.claim(waiter));
+    if let Some(waiter) = &waiter {
+        let mut reply = Reply::new();
+        reply.set_resp3(waiter.is_resp3);
+        if is_error {
+            reply.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK");
+        } else {
+            reply.null_array();
+        }
+        waiter.client.unblock(Unblocked { reply: reply.into_bytes(), needs_sync: false });
+    }
+    call.reply.integer(i64::from(waiter.is_some()));
     Ok(())
 }

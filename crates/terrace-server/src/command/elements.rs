@@ -2,6 +2,7 @@
 
 use super::Call;
 use super::members::{all_members, check_bytes};
+use super::sorted_set::{decode_score, encode_score};
 use crate::failure::CommandResult;
 use crate::store::{MemberRange, Object, ValueType};
 
@@ -37,7 +38,7 @@ pub(super) fn scored_members(call: &mut Call<'_>, object: &Object) -> CommandRes
 /// Returns the member and the score of a record in the order of the scores.
 fn split_suffix(suffix: &[u8]) -> Option<(Vec<u8>, f64)> {
     let (score, member) = suffix.strip_prefix(BY_SCORE)?.split_first_chunk::<SCORE_LEN>()?;
-    Some((member.to_vec(), decode_score(*score)))
+    Some((member.to_vec(), decode_score(score)?))
 }
 
 /// Creates a list. No key names it yet.
@@ -69,31 +70,4 @@ pub(super) fn new_sorted_set(call: &mut Call<'_>, members: &[(Vec<u8>, f64)]) ->
     set.count = members.len() as u64;
     set.is_large |= set.count > MAX_COMPACT_MEMBERS;
     Ok(set)
-}
-
-/// Returns the bytes of a score. Their order is the order of the scores; both zeros are equal.
-fn encode_score(score: f64) -> [u8; SCORE_LEN] {
-    let bits = (score + 0.0).to_bits();
-    let sign = 1 << 63;
-    (if bits & sign == 0 { bits | sign } else { !bits }).to_be_bytes()
-}
-
-/// Returns the score with the bytes `bytes`.
-fn decode_score(bytes: [u8; SCORE_LEN]) -> f64 {
-    let bits = u64::from_be_bytes(bytes);
-    let sign = 1 << 63;
-    f64::from_bits(if bits & sign == 0 { !bits } else { bits & !sign })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_have_the_order_of_the_scores() {
-        let scores = [f64::NEG_INFINITY, -1e300, -1.5, 0.0, 1e-300, 2.0, f64::INFINITY];
-        assert!(scores.map(encode_score).is_sorted());
-        assert_eq!(scores.map(encode_score).map(decode_score), scores);
-        assert_eq!(encode_score(-0.0), encode_score(0.0));
-    }
 }

@@ -6,6 +6,7 @@
 //!   write: pass of the gate; run; commit          read: run
 //! ```
 
+use super::ready::serve_blocked;
 use super::subcommand::is_arity;
 use super::table::{self, Command, Flags, Handler};
 use super::{Args, Call, Flow, multi};
@@ -140,7 +141,13 @@ fn run(
         return Err(Failure::NeedsSlowPool);
     }
     let before = reply.len();
-    let pass = enter_gate(shared, command, args, scratch.slot);
+    let mut pass = enter_gate(shared, command, args, scratch.slot);
+    let has_waiters = is_write && shared.blocked.len() > 0;
+    if has_waiters && shared.blocked.has_waiter(command.keys.of(args)) {
+        // The command serves the clients that wait for its keys, and only then others run.
+        drop(pass);
+        pass = Some(shared.store.gate.enter_alone());
+    }
     let view = match &pass {
         Some(_) => View::with_pass(&shared.store, scratch),
         None => View::new(&shared.store, scratch),
@@ -148,9 +155,18 @@ fn run(
     let mut call = Call { shared, session, view, reply };
     function(&mut call, args)?;
     if is_write && call.view.commit()? {
+        let changed = if has_waiters { changed_keys(&call, command) } else { Vec::new() };
         note_write(shared, session, before..reply.len());
+        if !changed.is_empty() {
+            serve_blocked(shared, scratch, changed);
+        }
     }
     Ok(())
+}
+
+/// Keys that the command has changed and clients may wait for.
+fn changed_keys(call: &Call<'_>, command: &Command) -> Vec<Vec<u8>> {
+    if command.keys.first == 0 { call.shared.blocked.keys() } else { call.view.changed_keys() }
 }
 
 /// Remembers the reply of a write that has to wait for a sync.

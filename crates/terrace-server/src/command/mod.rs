@@ -9,6 +9,7 @@
 //! A new command is one row and one function. A new type of values is one file.
 
 mod args;
+mod blocking;
 mod client;
 mod command_info;
 mod config;
@@ -17,19 +18,23 @@ mod dump;
 mod elements;
 mod execute;
 mod expire;
+mod geo;
 mod hashes;
 mod increment;
 mod info;
 mod keys;
 mod lcs;
+mod list;
 mod members;
 mod multi;
 mod pubsub;
+mod ready;
 mod scan;
 mod server;
 mod set;
 mod sets;
 mod sort;
+mod sorted_set;
 mod strings;
 mod subcommand;
 mod table;
@@ -109,11 +114,19 @@ impl Call<'_> {
 
     /// Fails on a worker for a command that reads `count` members, if these are many.
     fn check_members_on_worker(&self, count: u64) -> CommandResult {
-        if count > MAX_MEMBERS_ON_WORKER { self.require_slow_pool() } else { Ok(()) }
+        check_members(&self.view, count)
     }
 
     /// Fails on a worker, so that a thread of the slow pool repeats the command.
     fn require_slow_pool(&self) -> CommandResult {
         if self.view.scratch.can_wait { Ok(()) } else { Err(Failure::NeedsSlowPool) }
     }
+}
+
+/// Fails on a worker for a command that reads `count` members, if these are many.
+fn check_members(view: &View<'_>, count: u64) -> CommandResult {
+    if count > MAX_MEMBERS_ON_WORKER && !view.scratch.can_wait {
+        return Err(Failure::NeedsSlowPool);
+    }
+    Ok(())
 }

@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use super::execute::note_write;
+use super::ready::serve_blocked;
 use super::table::{Command, Flags, Handler};
 use super::{Args, Call};
 use crate::conn::{Multi, QueuedCommand, Session, WatchedKey};
@@ -126,8 +127,11 @@ pub(super) fn exec(
     let multi = session.end_multi(shared).unwrap_or_default();
     let before = reply.len();
     match run_all(shared, session, &multi, scratch, reply) {
-        Ok(true) => note_write(shared, session, before..reply.len()),
-        Ok(false) => {}
+        Ok(Some(changed)) => {
+            note_write(shared, session, before..reply.len());
+            serve_blocked(shared, scratch, changed);
+        }
+        Ok(None) => {}
         Err(failure) => {
             reply.truncate(before);
             return Err(failure);
@@ -151,14 +155,15 @@ fn is_any_watched_key_changed(shared: &Shared, session: &Session) -> bool {
         || session.watched.iter().any(|watched| watched.expires_at.is_some_and(|at| at <= now_ms))
 }
 
-/// Runs all queued commands on one view and commits it. Returns true if it wrote something.
+/// Runs all queued commands on one view and commits it. Returns the changed keys that clients may
+/// wait for, or None if it wrote nothing.
 fn run_all(
     shared: &Shared,
     session: &mut Session,
     multi: &Multi,
     scratch: &mut Scratch,
     reply: &mut Reply,
-) -> CommandResult<bool> {
+) -> CommandResult<Option<Vec<Vec<u8>>>> {
     // The transaction reads files, and the gate is held, so the thread may not give up in between.
     let could_wait = std::mem::replace(&mut scratch.can_wait, true);
     let view = View::begin_transaction(&shared.store, scratch);
@@ -167,7 +172,10 @@ fn run_all(
     for queued in &multi.commands {
         run_queued(&mut call, queued);
     }
-    let committed = call.view.commit();
+    let committed = call.view.commit().map(|is_written| {
+        let has_waiters = shared.blocked.len() > 0;
+        is_written.then(|| if has_waiters { call.view.changed_keys() } else { Vec::new() })
+    });
     scratch.can_wait = could_wait;
     committed
 }

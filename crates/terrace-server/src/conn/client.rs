@@ -46,9 +46,19 @@ pub(crate) struct Client {
     pub(crate) subscriptions: [AtomicUsize; 3],
     /// Bytes of unfinished input and unsent output.
     pub(crate) buffered: AtomicUsize,
+    /// True while a command waits for an element.
+    pub(crate) is_blocked: AtomicBool,
     /// True if the mailbox needs the attention of the connection.
     has_events: AtomicBool,
     mailbox: Mutex<Mailbox>,
+}
+
+/// Reply to a command that waited for an element.
+#[derive(Debug)]
+pub(crate) struct Unblocked {
+    pub(crate) reply: Vec<u8>,
+    /// True if the reply has to wait for a sync.
+    pub(crate) needs_sync: bool,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +68,8 @@ struct Mailbox {
     /// Monotonic time since which the bytes exceed the soft limit.
     over_soft_limit_since: Option<Duration>,
     waker: Option<Waker>,
+    /// Reply to the command that waited for an element.
+    unblocked: Option<Unblocked>,
     is_killed: bool,
     is_draining: bool,
 }
@@ -78,6 +90,7 @@ impl Client {
             queued: AtomicUsize::new(0),
             subscriptions: Default::default(),
             buffered: AtomicUsize::new(0),
+            is_blocked: AtomicBool::new(false),
             has_events: AtomicBool::new(false),
             mailbox: Mutex::new(Mailbox::default()),
         }
@@ -97,6 +110,18 @@ impl Client {
             mailbox.bytes = 0;
         }
         self.wake(&mailbox);
+    }
+
+    /// Delivers the reply to the command that waited for an element. The caller has claimed it.
+    pub(crate) fn unblock(&self, unblocked: Unblocked) {
+        let mut mailbox = self.mailbox.lock();
+        mailbox.unblocked = Some(unblocked);
+        self.wake(&mailbox);
+    }
+
+    /// Returns the reply to the command that waited for an element.
+    pub(crate) fn take_unblocked(&self) -> Option<Unblocked> {
+        self.mailbox.lock().unblocked.take()
     }
 
     /// Disconnects the client without further replies.
@@ -158,7 +183,9 @@ impl Client {
     pub(crate) fn describe(&self, now: Duration) -> String {
         let load = |number: &AtomicUsize| number.load(Ordering::Relaxed);
         let idle_ms = (now.as_millis() as u64).saturating_sub(self.last_active_ms.load(Ordering::Relaxed));
-        let flags = if load(&self.queued) > 0 {
+        let flags = if self.is_blocked.load(Ordering::Relaxed) {
+            "b"
+        } else if load(&self.queued) > 0 {
             "x"
         } else if self.client_type() == ClientType::PubSub {
             "P"

@@ -44,7 +44,9 @@ enum Wakeup {
     /// The socket has accepted a part of the output.
     Output,
     Events,
-    /// The client, a deadline or an error ended the connection.
+    /// The deadline is over.
+    Deadline,
+    /// The client or an error ended the connection.
     End,
 }
 
@@ -98,6 +100,7 @@ impl Connection {
         }
         loop {
             self.update_deadline();
+            let was_blocked = self.session.blocked.is_some();
             match self.wait().await {
                 Wakeup::Input(len) => {
                     if !self.serve_input(len).await {
@@ -107,7 +110,14 @@ impl Connection {
                 Wakeup::Output => {}
                 Wakeup::Events if !self.take_events() => break,
                 Wakeup::Events => {}
+                Wakeup::Deadline if self.session.blocked.is_none() => break,
+                Wakeup::Deadline => {
+                    self.session.cancel_blocked(&self.shared, Reply::null_array);
+                }
                 Wakeup::End => break,
+            }
+            if was_blocked && self.session.blocked.is_none() && !self.continue_input().await {
+                break;
             }
             if self.session.should_close && self.session.output.is_empty() {
                 break;
@@ -120,6 +130,14 @@ impl Connection {
         let session = &mut *self.session;
         let (is_killed, is_draining) = session.client.take_events(session.is_resp3, &mut session.output);
         session.should_close |= is_draining;
+        if session.blocked.is_some() {
+            if is_draining {
+                session.cancel_blocked(&self.shared, |reply| reply.error(b"UNBLOCKED the server ends"));
+            }
+            if let Some(unblocked) = session.client.take_unblocked() {
+                session.end_blocked(&unblocked);
+            }
+        }
         self.account();
         !is_killed
     }
@@ -144,7 +162,7 @@ impl Connection {
                 Poll::Pending => {}
             }
         }
-        if self.session.output.len() <= READ_STOP && !self.session.should_close {
+        if self.is_reading() {
             let mut buffer = self.worker.read_buffer.borrow_mut();
             match self.stream.poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(len)) if len > 0 => return Poll::Ready(Wakeup::Input(len)),
@@ -153,19 +171,31 @@ impl Connection {
             }
         }
         match &mut self.deadline {
-            Some(deadline) => deadline.as_mut().poll(cx).map(|()| Wakeup::End),
+            Some(deadline) => deadline.as_mut().poll(cx).map(|()| Wakeup::Deadline),
             None => Poll::Pending,
         }
     }
 
-    /// Sets the next moment at which the connection ends without input.
+    /// True if the connection accepts input now.
+    fn is_reading(&self) -> bool {
+        let session = &self.session;
+        // The input of a client that waits for an element shows when the client leaves.
+        let has_space = session.blocked.is_none() || session.pending.len() < READ_STOP;
+        session.output.len() <= READ_STOP && !session.should_close && has_space
+    }
+
+    /// Sets the next moment at which the connection, or the wait for an element, ends without
+    /// input.
     fn update_deadline(&mut self) {
         let session = &self.session;
         let idle = self.shared.settings.idle_timeout();
         let login = (!session.is_authenticated).then(|| self.accepted_at + LOGIN_TIME);
         let command = self.unfinished_since.map(|since| since + COMMAND_TIME);
         let idle = idle.filter(|_| session.subscription_count() == 0).map(|time| self.last_input + time);
-        let next = [login, command, idle].into_iter().flatten().min();
+        let next = match &session.blocked {
+            Some(blocked) => blocked.deadline,
+            None => [login, command, idle].into_iter().flatten().min(),
+        };
         if next != self.deadline.as_ref().map(|deadline| deadline.deadline()) {
             self.deadline = next.map(|at| Box::pin(tokio::time::sleep_until(at)));
         }
@@ -176,12 +206,32 @@ impl Connection {
         if self.shared.settings.idle_timeout().is_some() {
             self.last_input = Instant::now();
         }
-        let mut end = self.first_turn(len);
+        if self.session.blocked.is_some() {
+            let worker = Rc::clone(&self.worker);
+            self.session.pending.extend_from_slice(&worker.read_buffer.borrow()[..len]);
+            self.account();
+            return true;
+        }
+        let end = self.first_turn(len);
+        self.run_turns(end).await
+    }
+
+    /// Continues with the input after a command that has waited for an element. Returns false if
+    /// the connection ends.
+    async fn continue_input(&mut self) -> bool {
+        self.unfinished_since = None;
+        let end = if self.session.pending.is_empty() { TurnEnd::InputUsed } else { TurnEnd::Limit };
+        self.run_turns(end).await
+    }
+
+    /// Sends the replies of a turn, and runs further turns until the input is used. Returns false
+    /// if the connection ends.
+    async fn run_turns(&mut self, mut end: TurnEnd) -> bool {
         loop {
             if !self.finish_turn().await {
                 return false;
             }
-            if end == TurnEnd::InputUsed || self.session.should_close {
+            if matches!(end, TurnEnd::InputUsed | TurnEnd::Blocked) || self.session.should_close {
                 break;
             }
             if end == TurnEnd::Limit {

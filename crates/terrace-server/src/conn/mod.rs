@@ -4,10 +4,12 @@
 //!   worker      one thread: its connections, its read buffer, its memory for commands
 //!   connection  one task: wait, read, run a turn, write
 //!   turn        parses and runs commands until the input ends or a limit is reached
+//!   blocked     clients that wait for elements
 //!   session     state of a client that only its connection uses
 //!   client      state of a client that other threads may see: name, mailbox, kill
 //! ```
 
+mod blocked;
 mod client;
 mod connection;
 mod login;
@@ -18,10 +20,11 @@ mod stream;
 mod turn;
 mod worker;
 
-pub(crate) use client::{Client, ClientRegistry, ClientType};
+pub(crate) use blocked::{BlockedClients, BlockedCommand, Waiter};
+pub(crate) use client::{Client, ClientRegistry, ClientType, Unblocked};
 pub(crate) use connection::serve_connection;
 pub(crate) use login::{LoginAttempts, is_equal};
 pub(crate) use pubsub::{ChannelKind, PubSub};
-pub(crate) use session::{Multi, QueuedCommand, ReplyMode, Session, WatchedKey};
+pub(crate) use session::{Blocked, Multi, QueuedCommand, ReplyMode, Session, WatchedKey};
 pub(crate) use slow_pool::{SLOW_THREADS, SlowPool};
 pub(crate) use worker::{NewConnection, Origin, Socket, Worker};

@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::client::Client;
+use super::blocked::Waiter;
+use super::client::{Client, Unblocked};
 use super::pubsub::ChannelKind;
 use crate::command::Command;
 use crate::resp::{ArgRange, Parser, Reply};
@@ -39,6 +40,16 @@ pub(crate) struct Multi {
     pub(crate) bytes: usize,
     /// True after an error while commands were queued: EXEC fails.
     pub(crate) is_aborted: bool,
+}
+
+/// Command of the client that waits for an element.
+#[derive(Debug)]
+pub(crate) struct Blocked {
+    pub(crate) waiter: Arc<Waiter>,
+    /// Moment at which the wait ends without an element.
+    pub(crate) deadline: Option<tokio::time::Instant>,
+    /// The client wants no reply.
+    pub(crate) is_silent: bool,
 }
 
 /// Key of WATCH.
@@ -74,6 +85,8 @@ pub(crate) struct Session {
     pub(crate) mark: Mark,
     /// Channels, patterns and shard channels.
     pub(crate) subscriptions: [BTreeSet<Vec<u8>>; 3],
+    /// Command that waits for an element. The connection runs no other command meanwhile.
+    pub(crate) blocked: Option<Blocked>,
     /// The connection ends after the replies.
     pub(crate) should_close: bool,
     /// Parts of the turn's replies that acknowledge a write. Only in the mode `always`.
@@ -101,6 +114,7 @@ impl Session {
             watched: Vec::new(),
             mark: Mark::default(),
             subscriptions: Default::default(),
+            blocked: None,
             should_close: false,
             write_replies: Vec::new(),
             needs_sync: false,
@@ -164,8 +178,38 @@ impl Session {
         changed
     }
 
-    /// Ends MULTI, all watches and all subscriptions.
+    /// Ends the wait for an element with `unblocked`, whose sender has claimed the waiter.
+    pub(crate) fn end_blocked(&mut self, unblocked: &Unblocked) {
+        let Some(blocked) = self.blocked.take() else { return };
+        if blocked.is_silent {
+            return;
+        }
+        let begin = self.output.len();
+        self.output.extend_from_slice(&unblocked.reply);
+        if unblocked.needs_sync {
+            self.write_replies.push(begin..self.output.len());
+            self.needs_sync = true;
+        }
+    }
+
+    /// Ends the wait for an element with the bytes `reply`, unless another thread has ended it.
+    pub(crate) fn cancel_blocked(&mut self, shared: &Shared, write: impl FnOnce(&mut Reply)) {
+        let Some(blocked) = &mut self.blocked else { return };
+        // The other thread is sending its reply.
+        blocked.deadline = None;
+        if shared.blocked.claim(&blocked.waiter) {
+            let mut reply = Reply::new();
+            reply.set_resp3(self.is_resp3);
+            write(&mut reply);
+            self.end_blocked(&Unblocked { reply: reply.into_bytes(), needs_sync: false });
+        }
+    }
+
+    /// Ends MULTI, all watches, all subscriptions and the wait for an element.
     pub(crate) fn release(&mut self, shared: &Shared) {
+        if let Some(blocked) = self.blocked.take() {
+            shared.blocked.claim(&blocked.waiter);
+        }
         self.end_multi(shared);
         for kind in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::Shard] {
             for channel in std::mem::take(&mut self.subscriptions[kind as usize]) {

@@ -26,6 +26,8 @@ pub(crate) enum TurnEnd {
     InputUsed,
     /// The rest of the input may hold commands.
     Limit,
+    /// The last command waits for an element. The rest of the input comes after it.
+    Blocked,
     /// A thread of the slow pool continues with the next command.
     NeedsSlowPool,
 }
@@ -61,6 +63,9 @@ pub(super) fn run(
         parser.begin();
         let is_late =
             count % CHECK_PERIOD == 0 && shared.clock.monotonic().saturating_sub(start) > MAX_DURATION;
+        if session.blocked.is_some() {
+            break TurnEnd::Blocked;
+        }
         if session.should_close {
             break TurnEnd::InputUsed;
         }
@@ -99,6 +104,9 @@ fn run_one(
     let flow = command::execute(shared, session, args, scratch, reply);
     if session.reply_mode != ReplyMode::On && flow == Flow::Done {
         reply.truncate(before);
+        if let Some(blocked) = &mut session.blocked {
+            blocked.is_silent = true;
+        }
         session.reply_mode = match session.reply_mode {
             ReplyMode::SkipBoth => ReplyMode::SkipOne,
             ReplyMode::SkipOne => ReplyMode::On,

@@ -13,6 +13,6 @@ mod parser;
 mod reply;
 
 pub use extended_float::extended_sum;
-pub use number::{format_double, parse_double, parse_i64, parse_u64};
+pub use number::{format_decimal, format_double, format_score, parse_double, parse_i64, parse_u64};
 pub use parser::{ArgRange, Limits, Parser, ProtocolError, Step};
 pub use reply::Reply;

@@ -44,6 +44,43 @@ pub fn parse_double(text: &[u8]) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| !number.is_nan())
 }
 
+/// Returns `number` with up to 17 significant digits, like Redis 7.0 formats scores.
+pub fn format_score(number: f64) -> String {
+    /// Number of significant digits.
+    const DIGITS: i32 = 17;
+    if number.is_infinite() {
+        return if number > 0.0 { "inf".into() } else { "-inf".into() };
+    }
+    if number == number.trunc() && number.abs() < 1e15 {
+        // The negative zero has no integer.
+        return if number == 0.0 && number.is_sign_negative() {
+            "-0".into()
+        } else {
+            itoa::Buffer::new().format(number as i64).into()
+        };
+    }
+    let text = format!("{number:.16e}");
+    let Some((mantissa, exponent)) = text.split_once('e') else { return text };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trim = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..DIGITS).contains(&exponent) {
+        let decimals = (DIGITS - 1 - exponent) as usize;
+        return trim(&format!("{number:.decimals$}"));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trim(mantissa), exponent.abs())
+}
+
+/// Returns `number` with up to 17 decimals, like Redis formats coordinates.
+pub fn format_decimal(number: f64) -> String {
+    let text = format!("{number:.17}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".into() } else { text.into() }
+}
+
 /// Returns the shortest text that stands for `number`, without an exponent.
 pub fn format_double(number: f64) -> String {
     if number.is_infinite() {
@@ -79,6 +116,27 @@ mod tests {
         }
         check("-9223372036854775809", None);
         check("99999999999999999999", None);
+    }
+
+    #[test]
+    fn scores() {
+        for (number, text) in [
+            (3.0, "3"),
+            (-0.0, "-0"),
+            (0.1, "0.10000000000000001"),
+            (0.0001, "0.0001"),
+            (1e-7, "9.9999999999999995e-08"),
+            (123_456.789, "123456.789"),
+            (1e17, "1e+17"),
+            (1e16, "10000000000000000"),
+            (1.5e300, "1.5000000000000001e+300"),
+            (-2.5, "-2.5"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(format_score(number), text);
+        }
+        assert_eq!(format_decimal(13.361_389_338_970_184), "13.36138933897018433");
+        assert_eq!([format_decimal(2.0), format_decimal(-0.5)], ["2", "-0.5"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Replies of the server, in version 2 or 3 of the protocol.
 
-use super::format_double;
+use super::{format_decimal, format_score};
 
 /// Replies of a turn, as bytes for the client.
 #[derive(Debug, Default)]
@@ -28,6 +28,11 @@ impl Reply {
     /// Bytes of all replies.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Returns the bytes of all replies.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// Memory with the bytes. It may be changed.
@@ -143,9 +148,17 @@ impl Reply {
         self.header(if self.is_resp3 { b'>' } else { b'*' }, len as i64);
     }
 
-    /// Appends a floating-point number, a string in version 2.
+    /// Appends a floating-point number with up to 17 significant digits, a string in version 2.
     pub fn double(&mut self, number: f64) {
-        let text = format_double(number);
+        self.number(&format_score(number));
+    }
+
+    /// Appends a floating-point number with up to 17 decimals, a string in version 2.
+    pub fn decimal(&mut self, number: f64) {
+        self.number(&format_decimal(number));
+    }
+
+    fn number(&mut self, text: &str) {
         if self.is_resp3 { self.line(b',', text.as_bytes()) } else { self.bulk(text) }
     }
 

@@ -48,7 +48,7 @@ pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
 pub(crate) use namespaces::Namespaces;
 pub(crate) use object::Object;
 pub(crate) use object_numbers::ObjectNumbers;
-pub(crate) use object_view::MemberRange;
+pub(crate) use object_view::{MemberRange, MemberScan};
 pub(crate) use view::{Scratch, View, damaged_record, not_in_raw_mode};
 pub(crate) use watch_table::{Mark, WatchTable};
 

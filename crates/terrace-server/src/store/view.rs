@@ -7,6 +7,7 @@
 //!
 //! A view shows no expired key. Its clock stands still, so that all commands of an EXEC agree.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use terrace::{Db, Isolation, ReadOptions, Transaction, TransactionOptions, WriteBatch, WriteOptions};
@@ -389,6 +390,16 @@ impl<'a> View<'a> {
             store.namespaces.install(&spaces);
         }
         Ok(true)
+    }
+
+    /// Keys that the committed command has changed: the number of the database, one byte, and the
+    /// Redis key. In the order of the first changes.
+    pub(crate) fn changed_keys(&self) -> Vec<Vec<u8>> {
+        let batch = self.scratch.batch.iter().map(|op| op_key(&op));
+        let records = self.changed.iter().map(Vec::as_slice).chain(batch);
+        let mut seen = HashSet::new();
+        let keys = records.filter_map(|record| self.store.watch_key(record));
+        keys.filter(|key| seen.insert(key.clone())).collect()
     }
 
     /// Writes the transaction or the batch. Returns false if there is nothing to write.

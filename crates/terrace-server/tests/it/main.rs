@@ -2,6 +2,7 @@
 // Tests fail by panicking, and they look at files and wait outside of the simulated world.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod blocking;
 mod client;
 mod connections;
 mod databases;
@@ -12,6 +13,8 @@ mod hostile_input;
 mod kill;
 mod model;
 mod objects;
+mod ordered;
+mod ordered_model;
 mod process;
 mod pubsub;
 mod raw_layout;

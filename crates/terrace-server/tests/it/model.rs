@@ -387,7 +387,7 @@ fn rounded(word: &str) -> String {
 }
 
 /// Number in an environment variable.
-fn number(name: &str) -> Option<u64> {
+pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 

@@ -15,7 +15,7 @@ fn commands_see_earlier_ones() {
             ("DEL gone", "QUEUED"),
             ("EXISTS gone a", "QUEUED"),
             ("KEYS *", "QUEUED"),
-            ("LPUSH a b", "-ERR the command 'lpush' is not supported by Terrace"),
+            ("PFDEBUG a b", "-ERR the command 'pfdebug' is not supported by Terrace"),
             ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
             ("GET a", "nil"),
             ("MULTI", "OK"),

@@ -3,11 +3,13 @@
 //! ```text
 //!   supported.rs     rows with a function
 //!   objects.rs       rows with a function, for types other than strings
+//!   ordered.rs       rows of lists, sorted sets and geo
 //!   unsupported.rs   rows of the other commands of Redis 7.0
 //! ```
 
 mod flags;
 mod objects;
+mod ordered;
 mod supported;
 mod unsupported;
 
@@ -133,6 +135,9 @@ static GROUPS: &[&[Command]] = &[
     supported::CONNECTION,
     supported::SERVER,
     supported::TERRACE,
+    ordered::LIST,
+    ordered::SORTED_SET,
+    ordered::GEO,
     unsupported::UNSUPPORTED,
 ];
 
