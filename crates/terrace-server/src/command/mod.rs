@@ -9,19 +9,24 @@
 //! A new command is one row and one function. A new type of values is one file.
 
 mod args;
+mod bitfield;
+mod bitmap;
 mod client;
 mod command_info;
 mod config;
 mod connection;
 mod execute;
 mod expire;
+mod hyperloglog;
 mod increment;
 mod info;
 mod keys;
 mod lcs;
 mod multi;
 mod pubsub;
+mod registers;
 mod scan;
+mod script;
 mod server;
 mod set;
 mod strings;
@@ -36,7 +41,7 @@ use crate::shared::Shared;
 use crate::store::{Entry, Header, View};
 
 pub(crate) use args::Args;
-pub(crate) use execute::execute;
+pub(crate) use execute::{execute, is_script};
 pub(crate) use table::Command;
 
 /// Result of the execution of a command.
@@ -46,6 +51,8 @@ pub(crate) enum Flow {
     Done,
     /// A thread of the slow pool has to repeat the command. It had no effect and no reply.
     NeedsSlowPool,
+    /// The script thread has to repeat the command. It had no effect and no reply.
+    NeedsScriptThread,
 }
 
 /// Execution of a command: its client, its reads and writes, its reply.

@@ -122,10 +122,13 @@ const fn unsupported(
 
 static GROUPS: &[&[Command]] = &[
     supported::STRING,
+    supported::BITMAP,
+    supported::HYPERLOGLOG,
     supported::GENERIC,
     supported::TRANSACTIONS,
     supported::PUBSUB,
     supported::CONNECTION,
+    supported::SCRIPTING,
     supported::SERVER,
     supported::TERRACE,
     unsupported::UNSUPPORTED,
