@@ -16,6 +16,8 @@ use crate::resp::{Reply, parse_double, parse_i64};
 
 /// Maximum depth of tables in a reply.
 const MAX_DEPTH: usize = 1000;
+/// Maximum number of values in the reply of a script. A table may hold another one many times.
+const MAX_VALUES: usize = 1 << 22;
 /// Maximum size of the reply of a script, in bytes.
 const MAX_REPLY: usize = 256 << 20;
 
@@ -128,18 +130,24 @@ impl<'a> Decoder<'a> {
 ///
 /// The text of an error reply: the value is too deep or too large. A part of it is appended.
 pub(super) fn reply_value(value: &Value, is_script_resp3: bool, reply: &mut Reply) -> Result<(), String> {
-    Encoder { is_script_resp3, reply }.value(value, 0)
+    Encoder { is_script_resp3, reply, count: 0 }.value(value, 0)
 }
 
 struct Encoder<'a> {
     is_script_resp3: bool,
     reply: &'a mut Reply,
+    /// Number of values so far.
+    count: usize,
 }
 
 impl Encoder<'_> {
     fn value(&mut self, value: &Value, depth: usize) -> Result<(), String> {
         if depth > MAX_DEPTH {
             return Err("ERR reached lua stack limit".into());
+        }
+        self.count += 1;
+        if self.count > MAX_VALUES {
+            return Err(format!("ERR the reply has more than {MAX_VALUES} values"));
         }
         if self.reply.len() > MAX_REPLY {
             return Err("ERR the reply exceeds 256 MiB".into());

@@ -235,7 +235,7 @@ local function described(e)
     end
     if type(e) == "table" then
         e = rawget(e, "err")
-        e = if e == nil then "ERR unknown error" else tostring(e)
+        e = if type(e) == "string" or type(e) == "number" then tostring(e) else "ERR unknown error"
     else
         e = "ERR " .. tostring(e)
         local at = lua_find(e, "attempt to modify a readonly table", 1, true)

@@ -21,6 +21,13 @@ use crate::resp::ArgRange;
 
 /// Maximum size of the heap, in bytes.
 const MAX_HEAP: usize = 64 << 20;
+/// Size of the heap at which the collector begins again, in percent of the live part.
+const GC_GOAL: i32 = 150;
+/// Work of the collector, in percent of the allocated bytes.
+const GC_STEP_MULTIPLIER: i32 = 200;
+/// Step of the collector, in KiB. A small step would collect too little before the heap is full of
+/// large strings.
+const GC_STEP: i32 = 1024;
 /// Size of the heap above which it is collected after a script, in bytes.
 const COLLECTED_HEAP: usize = 4 << 20;
 /// Size of the collected heap above which the next script gets a new virtual machine, in bytes.
@@ -112,6 +119,7 @@ impl Vm {
         *compiled.borrow_mut() = Some(environment.clone());
         let interrupted = Rc::clone(&state);
         lua.set_interrupt(move |lua| interrupt(lua, &interrupted));
+        lua.gc_inc(GC_GOAL, GC_STEP_MULTIPLIER, GC_STEP);
         lua.set_memory_limit(MAX_HEAP)?;
         Ok(Vm { lua, state, environment, run, slot, loaded: HashMap::new() })
     }
