@@ -43,6 +43,11 @@ fn same_bytes_as_redis() {
                 compare(&["DEL".into(), "key:0".into(), "key:1".into()]);
             }
         }
+        // The change from the sparse to the dense form happens at the same element.
+        for element in 0..1600 {
+            compare(&["PFADD".into(), "edge".into(), format!("element {element}")]);
+            compare(&["GET".into(), "edge".into()]);
+        }
         // Damaged values.
         for value in ["HYLL", "no", "HYLL\x01\0\0\0\0\0\0\0\0\0\0\0\x7f\x7f", "HYLL\0\0\0\0\0\0\0\0\0\0\0\0"]
         {
