@@ -33,6 +33,8 @@ pub struct ServerConfig {
     pub allow_flush: bool,
     /// Permits DEBUG.
     pub enable_debug: bool,
+    /// Permits scripts.
+    pub scripts: bool,
     /// Moment at which writes become safe against a power cut.
     pub sync: SyncMode,
     /// Maximum number of clients.
@@ -60,6 +62,7 @@ impl ServerConfig {
             read_only: false,
             allow_flush: false,
             enable_debug: false,
+            scripts: true,
             sync: SyncMode::EverySecond,
             max_clients: 10_000,
             timeout: 0,

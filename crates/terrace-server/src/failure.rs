@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Engine(terrace::Error),
     /// The command would wait for storage, or is long. A thread of the slow pool repeats it.
     NeedsSlowPool,
+    /// The command is a script. The script thread repeats it.
+    NeedsScriptThread,
 }
 
 impl Failure {
@@ -45,6 +47,7 @@ impl Failure {
             Failure::Reply(text) => Cow::Borrowed(text),
             Failure::Engine(error) => Cow::Owned(engine_text(error)),
             Failure::NeedsSlowPool => Cow::Borrowed("ERR the command has to wait for storage"),
+            Failure::NeedsScriptThread => Cow::Borrowed("ERR a script cannot run here"),
         }
     }
 }

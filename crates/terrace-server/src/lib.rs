@@ -4,6 +4,7 @@
 //!   resp/     the protocol as bytes: parser and replies
 //!   conn/     sockets, workers, turns, clients, channels
 //!   command/  the table of commands and their functions
+//!   script/   Lua scripts: interpreter, libraries, limits
 //!   store/    records of both layouts, atomicity, durability, expiry
 //!   server    starts and ends all of it
 //! ```
@@ -17,6 +18,7 @@ mod failure;
 mod glob;
 #[doc(hidden)]
 pub mod resp;
+mod script;
 mod server;
 mod settings;
 mod shared;

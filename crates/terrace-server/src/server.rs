@@ -28,6 +28,7 @@ use crate::conn::{
     BlockedClients, ClientRegistry, LoginAttempts, NewConnection, Origin, PubSub, SLOW_THREADS, SlowPool,
     Socket, Worker,
 };
+use crate::script::Scripts;
 use crate::settings::{FixedSettings, Settings};
 use crate::shared::{Counters, Phase, Shared};
 use crate::store::{ExpiryJob, Scratch, Store, StoreOptions};
@@ -110,7 +111,7 @@ pub fn serve(
 }
 
 fn new_shared(config: &ServerConfig, listeners: &Listeners) -> Result<Shared, ServeError> {
-    let threads = config.worker_count() + SLOW_THREADS + 1;
+    let threads = config.worker_count() + SLOW_THREADS + 2;
     let options = StoreOptions {
         engine: config.engine.clone(),
         layout: config.layout,
@@ -139,6 +140,8 @@ fn new_shared(config: &ServerConfig, listeners: &Listeners) -> Result<Shared, Se
         blocked: BlockedClients::default(),
         pubsub: PubSub::default(),
         slow_pool: SlowPool::default(),
+        script_queue: SlowPool::default(),
+        scripts: Scripts::new(config.scripts, Arc::clone(&env.clock)),
         login_attempts: LoginAttempts::default(),
         counters: Counters::default(),
         clock: Arc::clone(&env.clock),
@@ -182,6 +185,7 @@ impl ServerThreads {
             })?;
             started.others.push(thread);
         }
+        started.others.push(start_script_thread(shared, workers + SLOW_THREADS + 1)?);
         let syncing = Arc::clone(shared);
         started.others.push(threads::start("sync", move || syncing.store.durability.run(&syncing.store.db))?);
         let expiring = Arc::clone(shared);
@@ -197,10 +201,23 @@ impl ServerThreads {
             let _ = thread.join();
         };
         self.workers.into_iter().for_each(join);
+        shared.scripts.run_state.abort();
+        shared.script_queue.stop();
         shared.slow_pool.stop();
         shared.store.durability.stop();
         self.others.into_iter().for_each(join);
     }
+}
+
+/// Starts the thread that runs scripts.
+fn start_script_thread(shared: &Arc<Shared>, slot: usize) -> io::Result<JoinHandle<()>> {
+    /// Size of the stack, in bytes: nested calls of the interpreter and nested tables of a script.
+    const STACK: usize = 16 << 20;
+    let shared = Arc::clone(shared);
+    threads::start_with_stack("scripts", STACK, move || {
+        let _end = EndOnPanic(&shared);
+        shared.script_queue.run(&mut Scratch::new_for_scripts(slot));
+    })
 }
 
 /// Ends the server if its thread panics, because the clients of the thread get no replies any more.

@@ -91,6 +91,7 @@ static SETTINGS: &[Setting] = &[
         set: Some(set_sync),
     },
     Setting { name: "bind", get: |shared| shared.settings.fixed.bind.clone(), set: None },
+    Setting { name: "busy-reply-threshold", get: script_limit, set: Some(set_script_limit) },
     Setting { name: "databases", get: |_| DATABASES.to_string(), set: None },
     Setting { name: "dir", get: |shared| shared.settings.fixed.dir.clone(), set: None },
     Setting {
@@ -98,6 +99,7 @@ static SETTINGS: &[Setting] = &[
         get: |shared| yes_no(shared.settings.fixed.is_debug_enabled),
         set: None,
     },
+    Setting { name: "lua-time-limit", get: script_limit, set: Some(set_script_limit) },
     Setting {
         name: "maxclients",
         get: |shared| shared.settings.max_clients().to_string(),
@@ -205,6 +207,17 @@ fn set_max_clients(shared: &Shared, value: &str) -> Result<(), String> {
     let count = parse_u64(value.as_bytes()).filter(|count| (1..=1_000_000).contains(count));
     let count = count.ok_or("argument must be between 1 and 1000000 inclusive")?;
     shared.settings.max_clients.store(count as usize, Ordering::Relaxed);
+    Ok(())
+}
+
+fn script_limit(shared: &Shared) -> String {
+    shared.scripts.run_state.time_limit_ms().to_string()
+}
+
+fn set_script_limit(shared: &Shared, value: &str) -> Result<(), String> {
+    let ms = parse_u64(value.as_bytes()).filter(|ms| i64::try_from(*ms).is_ok());
+    let ms = ms.ok_or("argument must be between 0 and 9223372036854775807 inclusive")?;
+    shared.scripts.run_state.set_time_limit_ms(ms);
     Ok(())
 }
 

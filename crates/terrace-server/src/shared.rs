@@ -8,6 +8,7 @@ use terrace_env::{Clock, Random};
 use tokio::sync::watch;
 
 use crate::conn::{BlockedClients, ClientRegistry, LoginAttempts, PubSub, SlowPool};
+use crate::script::Scripts;
 use crate::settings::Settings;
 use crate::store::Store;
 
@@ -27,6 +28,9 @@ pub(crate) struct Shared {
     pub(crate) blocked: BlockedClients,
     pub(crate) pubsub: PubSub,
     pub(crate) slow_pool: SlowPool,
+    /// Queue of the script thread.
+    pub(crate) script_queue: SlowPool,
+    pub(crate) scripts: Scripts,
     pub(crate) login_attempts: LoginAttempts,
     pub(crate) counters: Counters,
     pub(crate) clock: Arc<dyn Clock>,

@@ -72,6 +72,9 @@ struct TrustArgs {
     /// Permit DEBUG
     #[arg(long)]
     enable_debug: bool,
+    /// Permit Lua scripts: on or off
+    #[arg(long, value_name = "MODE", default_value = "on", value_parser = ["on", "off"])]
+    scripts: String,
 }
 
 /// Arguments about the layout.
@@ -119,6 +122,7 @@ impl Serve {
         config.read_only = read_only;
         config.allow_flush = self.layout.allow_flush;
         config.enable_debug = self.trust.enable_debug;
+        config.scripts = self.trust.scripts == "on";
         config.sync = self.sync;
         config.max_clients = self.trust.max_clients;
         config.timeout = self.trust.timeout;

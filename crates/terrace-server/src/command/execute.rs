@@ -9,7 +9,7 @@
 use super::ready::serve_blocked;
 use super::subcommand::is_arity;
 use super::table::{self, Command, Flags, Handler};
-use super::{Args, Call, Flow, multi};
+use super::{Args, Call, Flow, multi, script};
 use crate::conn::Session;
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
@@ -41,6 +41,10 @@ pub(crate) fn execute(
         Err(Failure::NeedsSlowPool) if !scratch.can_wait => {
             reply.truncate(before);
             Flow::NeedsSlowPool
+        }
+        Err(Failure::NeedsScriptThread) if !scratch.is_script_thread => {
+            reply.truncate(before);
+            Flow::NeedsScriptThread
         }
         Err(failure) => {
             reply.truncate(before);
@@ -89,13 +93,14 @@ fn check_command(shared: &Shared, session: &Session, args: Args<'_>) -> CommandR
             command.name
         )));
     }
+    script::check_busy(shared, command, args)?;
     if command.flags.contains(Flags::WRITE) {
         check_writable(shared)?;
     }
     Ok(command)
 }
 
-fn check_writable(shared: &Shared) -> CommandResult {
+pub(super) fn check_writable(shared: &Shared) -> CommandResult {
     if shared.store.is_read_only {
         return Err(Failure::reply("READONLY You can't write against a read only database."));
     }
@@ -136,19 +141,24 @@ fn run(
         Handler::Exec => return multi::exec(shared, session, scratch, reply),
         Handler::Unsupported => return Ok(()),
     };
-    let is_write = command.flags.contains(Flags::WRITE);
+    let is_script = command.flags.contains(Flags::SCRIPT);
+    let is_write = is_script || stores(command);
+    if is_script && !scratch.is_script_thread {
+        return Err(Failure::NeedsScriptThread);
+    }
     if !scratch.can_wait && (command.flags.contains(Flags::SLOW) || args.len() > MAX_ARGS_ON_WORKER) {
         return Err(Failure::NeedsSlowPool);
     }
     let before = reply.len();
-    let mut pass = enter_gate(shared, command, args, scratch.slot);
+    let mut pass = enter_gate(shared, command, args, scratch)?;
     let has_waiters = is_write && shared.blocked.len() > 0;
     if has_waiters && shared.blocked.has_waiter(command.keys.of(args)) {
         // The command serves the clients that wait for its keys, and only then others run.
         drop(pass);
-        pass = Some(shared.store.gate.enter_alone());
+        pass = Some(enter_alone(shared, scratch)?);
     }
     let view = match &pass {
+        Some(_) if is_script => View::begin_transaction(&shared.store, scratch),
         Some(_) => View::with_pass(&shared.store, scratch),
         None => View::new(&shared.store, scratch),
     };
@@ -177,18 +187,79 @@ pub(super) fn note_write(shared: &Shared, session: &mut Session, reply: std::ops
     }
 }
 
+/// True if the command has to run on the script thread.
+pub(crate) fn is_script(args: Args<'_>) -> bool {
+    table::find(args.at(0)).is_some_and(|command| command.flags.contains(Flags::SCRIPT))
+}
+
+/// True if the command may change keys.
+fn stores(command: &Command) -> bool {
+    command.flags.contains(Flags::WRITE) || command.flags.contains(Flags::CACHES)
+}
+
 /// Takes the locks that the command needs.
-fn enter_gate<'a>(shared: &'a Shared, command: &Command, args: Args<'_>, slot: usize) -> Option<Pass<'a>> {
+fn enter_gate<'a>(
+    shared: &'a Shared,
+    command: &Command,
+    args: Args<'_>,
+    scratch: &Scratch,
+) -> CommandResult<Option<Pass<'a>>> {
     let gate = &shared.store.gate;
     if command.flags.contains(Flags::ALONE) {
-        return Some(gate.enter_alone());
+        return enter_alone(shared, scratch).map(Some);
     }
-    if !command.flags.contains(Flags::WRITE) {
-        return None;
+    if !stores(command) {
+        return Ok(None);
     }
     if command.keys.is_single() {
-        return Some(gate.enter(slot, &[args.at(command.keys.first)]));
+        let keys = [args.at(command.keys.first)];
+        return wait_for_pass(shared, scratch, || gate.try_enter(scratch.slot, &keys)).map(Some);
     }
     let keys: Vec<&[u8]> = command.keys.of(args).collect();
-    Some(gate.enter(slot, &keys))
+    wait_for_pass(shared, scratch, || gate.try_enter(scratch.slot, &keys)).map(Some)
+}
+
+/// Waits until no write command is running, and lets none start.
+///
+/// # Errors
+///
+/// As for [`wait_for_pass`].
+pub(super) fn enter_alone<'a>(shared: &'a Shared, scratch: &Scratch) -> CommandResult<Pass<'a>> {
+    wait_for_pass(shared, scratch, || shared.store.gate.try_enter_alone())
+}
+
+/// Repeats `try_enter` until it returns a pass. A script may hold the gate for long, so a worker
+/// leaves the wait for it to the slow pool.
+///
+/// # Errors
+///
+/// A worker would wait for a script, or a script exceeds its time limit.
+fn wait_for_pass<'a>(
+    shared: &Shared,
+    scratch: &Scratch,
+    try_enter: impl Fn() -> Option<Pass<'a>>,
+) -> CommandResult<Pass<'a>> {
+    /// Number of attempts without a pause. Most commands that run alone are short.
+    const SPINS: u32 = 100;
+    /// Pause between later attempts.
+    const PAUSE: std::time::Duration = std::time::Duration::from_micros(50);
+    let state = &shared.scripts.run_state;
+    for attempt in 0.. {
+        if let Some(pass) = try_enter() {
+            return Ok(pass);
+        }
+        if state.is_running() {
+            if !scratch.can_wait {
+                return Err(Failure::NeedsSlowPool);
+            }
+            if !state.wait_for_end() {
+                return Err(script::busy());
+            }
+        } else if attempt < SPINS {
+            std::hint::spin_loop();
+        } else {
+            crate::threads::pause(PAUSE);
+        }
+    }
+    Err(Failure::NeedsSlowPool)
 }

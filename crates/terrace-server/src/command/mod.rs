@@ -9,6 +9,8 @@
 //! A new command is one row and one function. A new type of values is one file.
 
 mod args;
+mod bitfield;
+mod bitmap;
 mod blocking;
 mod client;
 mod command_info;
@@ -20,6 +22,7 @@ mod execute;
 mod expire;
 mod geo;
 mod hashes;
+mod hyperloglog;
 mod increment;
 mod info;
 mod keys;
@@ -29,7 +32,9 @@ mod members;
 mod multi;
 mod pubsub;
 mod ready;
+mod registers;
 mod scan;
+mod script;
 mod server;
 mod set;
 mod sets;
@@ -47,7 +52,7 @@ use crate::shared::Shared;
 use crate::store::{Entry, Header, Object, Replaced, ValueType, View};
 
 pub(crate) use args::Args;
-pub(crate) use execute::execute;
+pub(crate) use execute::{execute, is_script};
 pub(crate) use table::Command;
 
 /// Number of members of an object that a command may read on a worker.
@@ -60,6 +65,8 @@ pub(crate) enum Flow {
     Done,
     /// A thread of the slow pool has to repeat the command. It had no effect and no reply.
     NeedsSlowPool,
+    /// The script thread has to repeat the command. It had no effect and no reply.
+    NeedsScriptThread,
 }
 
 /// Execution of a command: its client, its reads and writes, its reply.

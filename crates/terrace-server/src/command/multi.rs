@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::execute::note_write;
+use super::execute::{enter_alone, note_write};
 use super::ready::serve_blocked;
 use super::table::{Command, Flags, Handler};
 use super::{Args, Call};
@@ -115,10 +115,13 @@ pub(super) fn exec(
         session.end_multi(shared);
         return Err(Failure::reply("EXECABORT Transaction discarded because of previous errors."));
     }
+    if !scratch.is_script_thread && has_flag(multi, Flags::SCRIPT) {
+        return Err(Failure::NeedsScriptThread);
+    }
     if !scratch.can_wait && needs_slow_pool(shared, multi) {
         return Err(Failure::NeedsSlowPool);
     }
-    let _pass = shared.store.gate.enter_alone();
+    let _pass = enter_alone(shared, scratch)?;
     if is_any_watched_key_changed(shared, session) {
         session.end_multi(shared);
         reply.null_array();
@@ -145,8 +148,11 @@ fn needs_slow_pool(shared: &Shared, multi: &Multi) -> bool {
     if multi.commands.len() > MAX_ON_WORKER || multi.bytes > MAX_BYTES_ON_WORKER {
         return true;
     }
-    let has = |flag| multi.commands.iter().any(|queued| queued.command.flags.contains(flag));
-    has(Flags::SLOW) || (has(Flags::WRITE) && shared.store.db.would_wait())
+    has_flag(multi, Flags::SLOW) || (has_flag(multi, Flags::WRITE) && shared.store.db.would_wait())
+}
+
+fn has_flag(multi: &Multi, flag: Flags) -> bool {
+    multi.commands.iter().any(|queued| queued.command.flags.contains(flag))
 }
 
 fn is_any_watched_key_changed(shared: &Shared, session: &Session) -> bool {

@@ -115,6 +115,9 @@ pub(super) fn shutdown(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if (1..args.len()).any(|index| !words.iter().any(|word| args.is(index, word))) {
         return Err(Failure::SYNTAX);
     }
+    if args.is(1, "NOSAVE") && call.shared.scripts.run_state.is_busy() {
+        call.shared.scripts.run_state.abort();
+    }
     call.shared.advance_phase(Phase::Draining);
     // The client sees the end of the connection, as in Redis.
     call.session.should_close = true;

@@ -244,7 +244,8 @@ impl Connection {
                 }
                 end = self.pending_turn();
             } else {
-                end = match self.slow_turn().await {
+                let is_script = end == TurnEnd::NeedsScriptThread;
+                end = match self.slow_turn(is_script).await {
                     Some(end) => end,
                     None => return false,
                 };
@@ -299,22 +300,27 @@ impl Connection {
         let mut reply = self.worker.reply.borrow_mut();
         let mut arg_ranges = self.worker.arg_ranges.borrow_mut();
         reply.set_resp3(session.is_resp3);
-        session.parser.swap_memory(&mut arg_ranges);
+        // A parsed command keeps its memory.
+        let is_swapped = !session.is_parsed;
+        if is_swapped {
+            session.parser.swap_memory(&mut arg_ranges);
+        }
         let result = turn::run(&self.shared, session, input, &mut scratch, &mut reply);
-        if !session.is_parsed {
+        if is_swapped && !session.is_parsed {
             session.parser.swap_memory(&mut arg_ranges);
         }
         session.append_replies(&mut reply);
         result
     }
 
-    /// Continues with the next commands in the slow pool.
-    async fn slow_turn(&mut self) -> Option<TurnEnd> {
+    /// Continues with the next commands in the slow pool or on the script thread.
+    async fn slow_turn(&mut self, is_script: bool) -> Option<TurnEnd> {
         let placeholder = Box::new(Session::new(Arc::clone(&self.session.client), None, false));
         let mut session = std::mem::replace(&mut self.session, placeholder);
         let shared = Arc::clone(&self.shared);
         let (sender, receiver) = oneshot::channel();
-        self.shared.slow_pool.submit(move |scratch| {
+        let queue = if is_script { &self.shared.script_queue } else { &self.shared.slow_pool };
+        queue.submit(move |scratch| {
             let mut pending = std::mem::take(&mut session.pending);
             let mut reply = Reply::new();
             reply.set_resp3(session.is_resp3);

@@ -30,6 +30,8 @@ pub(crate) enum TurnEnd {
     Blocked,
     /// A thread of the slow pool continues with the next command.
     NeedsSlowPool,
+    /// The script thread continues with the next command.
+    NeedsScriptThread,
 }
 
 /// Runs the commands in `input`. Returns the number of used bytes.
@@ -52,9 +54,14 @@ pub(super) fn run(
             Step::Empty => {}
             Step::Command => {
                 let args = Args::new(buffer, parser.args());
-                if run_one(shared, session, args, scratch, reply) == Flow::NeedsSlowPool {
+                let end = if scratch.is_script_thread && count > 0 && !command::is_script(args) {
+                    Some(TurnEnd::Limit)
+                } else {
+                    end_of_flow(run_one(shared, session, args, scratch, reply))
+                };
+                if let Some(end) = end {
                     session.is_parsed = true;
-                    break TurnEnd::NeedsSlowPool;
+                    break end;
                 }
                 count += 1;
             }
@@ -77,6 +84,15 @@ pub(super) fn run(
     shared.counters.record_turn(count as u64);
     session.client.last_active_ms.store(start.as_millis() as u64, std::sync::atomic::Ordering::Relaxed);
     (used, end)
+}
+
+/// Returns the end of the turn if another thread has to repeat the command.
+fn end_of_flow(flow: Flow) -> Option<TurnEnd> {
+    match flow {
+        Flow::Done => None,
+        Flow::NeedsSlowPool => Some(TurnEnd::NeedsSlowPool),
+        Flow::NeedsScriptThread => Some(TurnEnd::NeedsScriptThread),
+    }
 }
 
 /// Parses the next command. After a violation of the protocol, the connection ends.

@@ -62,12 +62,31 @@ impl Gate {
     /// Waits until no other write command uses one of `keys` and nothing runs alone.
     pub(crate) fn enter<'a>(&'a self, slot: usize, keys: &[&[u8]]) -> Pass<'a> {
         let own = self.slots[slot % self.slots.len()].0.lock();
-        let stripes = match keys {
+        Pass { _stripes: self.lock_stripes(keys), _slots: Slots::Own(own) }
+    }
+
+    /// Like [`Gate::enter`]. Returns None while a command runs alone.
+    pub(crate) fn try_enter<'a>(&'a self, slot: usize, keys: &[&[u8]]) -> Option<Pass<'a>> {
+        let own = self.slots[slot % self.slots.len()].0.try_lock()?;
+        Some(Pass { _stripes: self.lock_stripes(keys), _slots: Slots::Own(own) })
+    }
+
+    /// Waits until no write command is running, and lets none start. Returns None while another
+    /// command runs alone, or a write command has the first slot.
+    pub(crate) fn try_enter_alone(&self) -> Option<Pass<'_>> {
+        let (first, rest) = self.slots.split_first()?;
+        let mut all = vec![first.0.try_lock()?];
+        // No other command runs alone without the first slot.
+        all.extend(rest.iter().map(|slot| slot.0.lock()));
+        Some(Pass { _stripes: Stripes::None, _slots: Slots::All(all) })
+    }
+
+    fn lock_stripes(&self, keys: &[&[u8]]) -> Stripes<'_> {
+        match keys {
             [] => Stripes::None,
             [key] => Stripes::One(self.stripes[stripe(key)].lock()),
             keys => Stripes::Some(self.lock_in_order(keys)),
-        };
-        Pass { _stripes: stripes, _slots: Slots::Own(own) }
+        }
     }
 
     fn lock_in_order(&self, keys: &[&[u8]]) -> Vec<MutexGuard<'_, ()>> {
@@ -75,12 +94,6 @@ impl Gate {
         stripes.sort_unstable();
         stripes.dedup();
         stripes.into_iter().map(|stripe| self.stripes[stripe].lock()).collect()
-    }
-
-    /// Waits until no write command is running, and lets none start.
-    pub(crate) fn enter_alone(&self) -> Pass<'_> {
-        let all = self.slots.iter().map(|slot| slot.0.lock()).collect();
-        Pass { _stripes: Stripes::None, _slots: Slots::All(all) }
     }
 }
 
@@ -122,7 +135,11 @@ mod tests {
                 });
             }
             for _ in 0..500 {
-                let _pass = gate.enter_alone();
+                let _pass = loop {
+                    if let Some(pass) = gate.try_enter_alone() {
+                        break pass;
+                    }
+                };
                 assert_eq!(running.load(Ordering::SeqCst), 0);
             }
         });

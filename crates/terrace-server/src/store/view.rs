@@ -31,6 +31,8 @@ pub(crate) struct Scratch {
     pub(crate) slot: usize,
     /// True if the thread may wait for storage.
     pub(crate) can_wait: bool,
+    /// True for the thread that runs scripts.
+    pub(crate) is_script_thread: bool,
     batch: WriteBatch,
     pub(super) record_key: Vec<u8>,
     record_value: Vec<u8>,
@@ -39,7 +41,19 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// Creates the memory of the thread with the gate's slot `slot`.
     pub(crate) fn new(slot: usize, can_wait: bool) -> Scratch {
-        Scratch { slot, can_wait, batch: WriteBatch::new(), record_key: Vec::new(), record_value: Vec::new() }
+        Scratch {
+            slot,
+            can_wait,
+            is_script_thread: false,
+            batch: WriteBatch::new(),
+            record_key: Vec::new(),
+            record_value: Vec::new(),
+        }
+    }
+
+    /// Creates the memory of the script thread.
+    pub(crate) fn new_for_scripts(slot: usize) -> Scratch {
+        Scratch { is_script_thread: true, ..Scratch::new(slot, true) }
     }
 }
 

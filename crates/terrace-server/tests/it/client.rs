@@ -71,6 +71,8 @@ impl Client {
             b'-' => format!("-{text}"),
             b':' => format!(":{text}"),
             b',' => format!(",{text}"),
+            b'#' => format!("#{text}"),
+            b'(' => format!("({text}"),
             b'_' => "nil".into(),
             b'$' if len() < 0 => "nil".into(),
             b'*' if len() < 0 => "nil".into(),

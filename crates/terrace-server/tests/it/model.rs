@@ -72,14 +72,20 @@ enum Arg {
     AbsoluteTime,
     Pattern,
     Database,
+    /// Offset of a bit.
+    Bit,
+    /// Type of a field of BITFIELD.
+    Field,
     /// One of several words, or none.
     Options(&'static [&'static str]),
 }
 
 use Arg::{
-    AbsoluteTime, Database, HashKey, Integer, Key, Member, Options, Pattern, SetKey, Time, Value, Word,
+    AbsoluteTime, Bit, Database, Field, HashKey, Integer, Key, Member, Options, Pattern, SetKey, Time, Value,
+    Word,
 };
 
+const OVERFLOW: Arg = Options(&["OVERFLOW", "WRAP", "SAT", "FAIL"]);
 const EXPIRE: Arg = Options(&["NX", "XX", "GT", "LT"]);
 
 /// Commands of both layouts.
@@ -105,6 +111,25 @@ static COMMANDS: &[&[Arg]] = &[
     &[Word("DECRBY"), Key, Integer],
     &[Word("INCRBYFLOAT"), Key, Options(&["0.5", "-3.25", "1e3", "x", "inf"])],
     &[Word("LCS"), Key, Key, Options(&["LEN", "IDX"])],
+    &[Word("SETBIT"), Key, Bit, Options(&["0", "1", "2"])],
+    &[Word("GETBIT"), Key, Bit],
+    &[Word("BITCOUNT"), Key],
+    &[Word("BITCOUNT"), Key, Integer, Integer, Options(&["BIT", "BYTE", "x"])],
+    &[Word("BITPOS"), Key, Options(&["0", "1", "2"]), Integer, Integer, Options(&["BIT", "BYTE", "x"])],
+    &[Word("BITPOS"), Key, Options(&["0", "1"]), Options(&["0", "-1", "2", "-100", "100"])],
+    &[Word("BITOP"), Options(&["AND", "OR", "XOR", "NOT"]), Key, Key, Key],
+    &[Word("BITOP"), Word("NOT"), Key, Key],
+    &[Word("BITFIELD"), Key, Word("GET"), Field, Bit, Word("SET"), Field, Bit, Integer],
+    &[Word("BITFIELD"), Key, OVERFLOW, OVERFLOW, Word("INCRBY"), Field, Bit, Integer],
+    &[Word("BITFIELD"), Key, Word("OVERFLOW"), Word("SAT"), Word("SET"), Field, Bit, Integer],
+    &[Word("BITFIELD"), Key, Word("OVERFLOW"), Word("FAIL"), Word("INCRBY"), Field, Bit, Integer],
+    &[Word("BITFIELD_RO"), Key, Word("GET"), Field, Bit],
+    &[Word("BITFIELD_RO"), Key, Word("SET"), Field, Bit, Integer],
+    &[Word("PFADD"), Key, Value, Value],
+    &[Word("PFADD"), Key],
+    &[Word("PFCOUNT"), Key],
+    &[Word("PFCOUNT"), Key, Key],
+    &[Word("PFMERGE"), Key, Key, Key],
     &[Word("DEL"), Key, Key],
     &[Word("UNLINK"), Key],
     &[Word("EXISTS"), Key, Key],
@@ -271,6 +296,8 @@ fn argument(random: &SeededRandom, arg: Arg) -> Option<String> {
         AbsoluteTime => pick(random, &["9000000000", "9500000000000", "1000", "0", "-5", "x"]).into(),
         Pattern => pick(random, &["*", "key:[1-3]", "k?y:1", "none", "key:\\1", "*1*"]).into(),
         Database => pick(random, &["0", "0", "1", "2", "16", "-1", "x"]).into(),
+        Bit => pick(random, &["0", "1", "7", "8", "13", "100", "#1", "#3", "-1", "x", "4294967296"]).into(),
+        Field => pick(random, &["u1", "i1", "u8", "i8", "i16", "u5", "i13", "u63", "i64", "u64", "x"]).into(),
         Options(words) => {
             let index = random.uniform(words.len() as u64 + 1) as usize;
             (*words.get(index)?).into()

@@ -25,6 +25,10 @@ impl Flags {
 impl Flags {
     /// Changes keys.
     pub(crate) const WRITE: Flags = WRITE;
+    /// Is a script: it runs on the script thread.
+    pub(crate) const SCRIPT: Flags = SCRIPT;
+    /// Is a read that stores its result in the key, if the server accepts writes.
+    pub(crate) const CACHES: Flags = CACHES;
     /// Is long: it runs in the slow pool.
     pub(crate) const SLOW: Flags = SLOW;
     /// No write command runs beside it.
@@ -39,6 +43,8 @@ impl Flags {
     pub(crate) const WHILE_SUBSCRIBED: Flags = WHILE_SUBSCRIBED;
 }
 
+pub(super) const SCRIPT: Flags = Flags(1 << 20);
+pub(super) const CACHES: Flags = Flags(1 << 21);
 pub(super) const NO_FLAGS: Flags = Flags(0);
 pub(super) const WRITE: Flags = Flags(1);
 pub(super) const READ: Flags = Flags(1 << 1);

@@ -126,6 +126,8 @@ const fn unsupported(
 
 static GROUPS: &[&[Command]] = &[
     supported::STRING,
+    supported::BITMAP,
+    supported::HYPERLOGLOG,
     supported::GENERIC,
     objects::HASH,
     objects::SET,
@@ -133,6 +135,7 @@ static GROUPS: &[&[Command]] = &[
     supported::TRANSACTIONS,
     supported::PUBSUB,
     supported::CONNECTION,
+    supported::SCRIPTING,
     supported::SERVER,
     supported::TERRACE,
     ordered::LIST,

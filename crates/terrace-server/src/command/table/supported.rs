@@ -1,12 +1,12 @@
 //! Rows of the commands that the server supports.
 
 use super::super::{
-    client, command_info, config, connection, expire, increment, info, keys, lcs, multi, pubsub, scan,
-    server, set, strings, terrace,
+    bitfield, bitmap, client, command_info, config, connection, expire, hyperloglog, increment, info, keys,
+    lcs, multi, pubsub, scan, script, server, set, strings, terrace,
 };
 use super::flags::{
-    ADMIN, ALONE, FAST, NO_AUTH, NO_FLAGS, NO_MULTI, NOT_QUEUED, PUBSUB as PUBSUB_FLAG, READ, READ_FAST,
-    SLOW, WHILE_SUBSCRIBED, WRITE, WRITE_FAST,
+    ADMIN, ALONE, CACHES, FAST, NO_AUTH, NO_FLAGS, NO_MULTI, NOT_QUEUED, PUBSUB as PUBSUB_FLAG, READ,
+    READ_FAST, SCRIPT, SLOW, WHILE_SUBSCRIBED, WRITE, WRITE_FAST,
 };
 use super::{ALL, Command, FIRST, Flags, Handler, NONE, keys, row};
 
@@ -54,6 +54,42 @@ pub(super) static STRING: &[Command] = &[
     row("setrange", 4, WRITE, FIRST, "string", "2.2.0", "Overwrites a part of a string", strings::setrange),
     row("strlen", 2, READ_FAST, FIRST, "string", "2.2.0", "Returns the length of a string", strings::strlen),
     row("substr", 4, READ, FIRST, "string", "1.0.0", "Returns a part of a string", strings::getrange),
+];
+
+/// Commands of the group `bitmap`.
+pub(super) static BITMAP: &[Command] = &[
+    row("bitcount", -2, READ, FIRST, "bitmap", "2.6.0", "Counts the set bits", bitmap::bitcount),
+    row("bitfield", -2, WRITE, FIRST, "bitmap", "3.2.0", "Integers of any width", bitfield::bitfield),
+    row(
+        "bitfield_ro",
+        -2,
+        READ_FAST,
+        FIRST,
+        "bitmap",
+        "6.0.0",
+        "Reads integers of any width",
+        bitfield::bitfield_ro,
+    ),
+    row("bitop", -4, WRITE, keys(2, -1, 1), "bitmap", "2.6.0", "Combines bitmaps", bitmap::bitop),
+    row("bitpos", -3, READ, FIRST, "bitmap", "2.8.7", "Finds the first bit of a value", bitmap::bitpos),
+    row("getbit", 3, READ_FAST, FIRST, "bitmap", "2.2.0", "Returns a bit", bitmap::getbit),
+    row("setbit", 4, WRITE, FIRST, "bitmap", "2.2.0", "Sets a bit", bitmap::setbit),
+];
+
+/// Commands of the group `hyperloglog`.
+pub(super) static HYPERLOGLOG: &[Command] = &[
+    row("pfadd", -2, WRITE_FAST, FIRST, "hyperloglog", "2.8.9", "Adds elements", hyperloglog::pfadd),
+    row(
+        "pfcount",
+        -2,
+        READ.and(CACHES),
+        ALL,
+        "hyperloglog",
+        "2.8.9",
+        "Estimates the number of elements",
+        hyperloglog::pfcount,
+    ),
+    row("pfmerge", -2, WRITE, ALL, "hyperloglog", "2.8.9", "Combines HyperLogLogs", hyperloglog::pfmerge),
 ];
 
 /// Commands of the group `generic`.
@@ -262,6 +298,43 @@ pub(super) static CONNECTION: &[Command] = &[
         connection::reset,
     ),
     row("select", 2, FAST, NONE, "connection", "1.0.0", "Chooses a database", connection::select),
+];
+
+/// Commands of the group `scripting`.
+pub(super) static SCRIPTING: &[Command] = &[
+    row("eval", -3, SCRIPT.and(ALONE), NONE, "scripting", "2.6.0", "Runs a Lua script", script::eval),
+    row(
+        "eval_ro",
+        -3,
+        SCRIPT.and(READ),
+        NONE,
+        "scripting",
+        "7.0.0",
+        "Runs a script that only reads",
+        script::eval_ro,
+    ),
+    row(
+        "evalsha",
+        -3,
+        SCRIPT.and(ALONE),
+        NONE,
+        "scripting",
+        "2.6.0",
+        "Runs a script by its SHA-1",
+        script::evalsha,
+    ),
+    row(
+        "evalsha_ro",
+        -3,
+        SCRIPT.and(READ),
+        NONE,
+        "scripting",
+        "7.0.0",
+        "Runs a reading script by its SHA-1",
+        script::evalsha_ro,
+    ),
+    row("function", -2, NO_FLAGS, NONE, "scripting", "7.0.0", "Functions: there are none", script::function),
+    row("script", -2, NO_FLAGS, NONE, "scripting", "2.6.0", "Loads, finds, kills scripts", script::script),
 ];
 
 /// Commands of the group `server`.

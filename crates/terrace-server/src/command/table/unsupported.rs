@@ -1,35 +1,19 @@
 //! Rows of the commands of Redis 7.0 that the server does not support. They reply an error.
 
 use super::flags::{ADMIN, BLOCKING, FAST, NO_FLAGS, READ, READ_FAST, WRITE, WRITE_FAST};
-use super::{ALL, Command, FIRST, NONE, keys, unsupported};
+use super::{Command, FIRST, NONE, keys, unsupported};
 
 /// Commands without a function, by group.
 pub(super) static UNSUPPORTED: &[Command] = &[
-    unsupported("bitcount", -2, READ, FIRST, "bitmap", "2.6.0"),
-    unsupported("bitfield", -2, WRITE, FIRST, "bitmap", "3.2.0"),
-    unsupported("bitfield_ro", -2, READ_FAST, FIRST, "bitmap", "6.0.0"),
-    unsupported("bitop", -4, WRITE, keys(2, -1, 1), "bitmap", "2.6.0"),
-    unsupported("bitpos", -3, READ, FIRST, "bitmap", "2.8.7"),
-    unsupported("getbit", 3, READ_FAST, FIRST, "bitmap", "2.2.0"),
-    unsupported("setbit", 4, WRITE, FIRST, "bitmap", "2.2.0"),
     unsupported("asking", 1, FAST, NONE, "cluster", "3.0.0"),
     unsupported("cluster", -2, NO_FLAGS, NONE, "cluster", "3.0.0"),
     unsupported("readonly", 1, FAST, NONE, "cluster", "3.0.0"),
     unsupported("readwrite", 1, FAST, NONE, "cluster", "3.0.0"),
     unsupported("migrate", -6, WRITE, keys(3, 3, 1), "generic", "2.6.0"),
-    unsupported("pfadd", -2, WRITE_FAST, FIRST, "hyperloglog", "2.8.9"),
-    unsupported("pfcount", -2, READ, ALL, "hyperloglog", "2.8.9"),
     unsupported("pfdebug", 3, WRITE.and(ADMIN), keys(2, 2, 1), "hyperloglog", "2.8.9"),
-    unsupported("pfmerge", -2, WRITE, ALL, "hyperloglog", "2.8.9"),
     unsupported("pfselftest", 1, ADMIN, NONE, "hyperloglog", "2.8.9"),
-    unsupported("eval", -3, NO_FLAGS, NONE, "scripting", "2.6.0"),
-    unsupported("eval_ro", -3, READ, NONE, "scripting", "7.0.0"),
-    unsupported("evalsha", -3, NO_FLAGS, NONE, "scripting", "2.6.0"),
-    unsupported("evalsha_ro", -3, READ, NONE, "scripting", "7.0.0"),
     unsupported("fcall", -3, NO_FLAGS, NONE, "scripting", "7.0.0"),
     unsupported("fcall_ro", -3, READ, NONE, "scripting", "7.0.0"),
-    unsupported("function", -2, NO_FLAGS, NONE, "scripting", "7.0.0"),
-    unsupported("script", -2, NO_FLAGS, NONE, "scripting", "2.6.0"),
     unsupported("acl", -2, NO_FLAGS, NONE, "server", "6.0.0"),
     unsupported("bgrewriteaof", 1, ADMIN, NONE, "server", "1.0.0"),
     unsupported("bgsave", -1, ADMIN, NONE, "server", "1.0.0"),

@@ -1,0 +1,348 @@
+//! EVAL and its variants, SCRIPT, FUNCTION.
+//!
+//! A script runs on the script thread, like EXEC: it holds the gate alone, its commands see its
+//! writes, and one batch commits them. A script that fails keeps the effects until its error.
+
+use super::execute::check_writable;
+use super::subcommand::{Subcommand, dispatch, is_arity};
+use super::table::{self, Command, Flags, Handler};
+use super::{Args, Call};
+use crate::failure::{CommandResult, Failure};
+use crate::resp::{ArgRange, Reply};
+use crate::script::{Host, Input, Outcome, Script, run_on_this_thread};
+use crate::shared::{Counters, Shared};
+
+/// Size of a script above which SCRIPT LOAD compiles it in the slow pool, in bytes.
+const MAX_COMPILED_ON_WORKER: usize = 4 << 10;
+
+/// Commands that scripts must not run, besides those that MULTI refuses: they need a connection of
+/// their own, or they run other commands.
+static NOT_IN_SCRIPTS: &[&str] = &[
+    "acl",
+    "asking",
+    "auth",
+    "bgrewriteaof",
+    "bgsave",
+    "blmove",
+    "blmpop",
+    "blpop",
+    "brpop",
+    "brpoplpush",
+    "bzmpop",
+    "bzpopmax",
+    "bzpopmin",
+    "client",
+    "cluster",
+    "config",
+    "debug",
+    "discard",
+    "eval",
+    "eval_ro",
+    "evalsha",
+    "evalsha_ro",
+    "exec",
+    "failover",
+    "fcall",
+    "fcall_ro",
+    "function",
+    "hello",
+    "latency",
+    "migrate",
+    "module",
+    "monitor",
+    "multi",
+    "psubscribe",
+    "psync",
+    "punsubscribe",
+    "quit",
+    "replconf",
+    "replicaof",
+    "reset",
+    "save",
+    "script",
+    "shutdown",
+    "slaveof",
+    "ssubscribe",
+    "subscribe",
+    "sunsubscribe",
+    "sync",
+    "terrace.snapshot",
+    "unsubscribe",
+    "unwatch",
+    "wait",
+    "waitaof",
+    "watch",
+];
+
+/// Commands that other clients may run while a script exceeds its time limit.
+static WHILE_BUSY: &[&str] = &["auth", "discard", "hello", "multi", "quit", "reset", "unwatch", "watch"];
+
+/// Refuses a command while a script exceeds its time limit.
+pub(super) fn check_busy(shared: &Shared, command: &Command, args: Args<'_>) -> CommandResult {
+    let is_allowed = !shared.scripts.run_state.is_busy()
+        || WHILE_BUSY.contains(&command.name)
+        || (command.name == "script" && args.is(1, "KILL"))
+        || (command.name == "function" && args.is(1, "KILL"))
+        || (command.name == "shutdown" && args.len() == 2 && args.is(1, "NOSAVE"));
+    if is_allowed { Ok(()) } else { Err(busy()) }
+}
+
+/// Error of a client that would have to wait for a script.
+pub(super) fn busy() -> Failure {
+    Failure::reply("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.")
+}
+
+/// EVAL script numkeys [key ..] [arg ..]
+pub(super) fn eval(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    eval_text(call, args, false)
+}
+
+/// EVAL_RO script numkeys [key ..] [arg ..]
+pub(super) fn eval_ro(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    eval_text(call, args, true)
+}
+
+fn eval_text(call: &mut Call<'_>, args: Args<'_>, is_read_only: bool) -> CommandResult {
+    let keys = key_count(call, args)?;
+    let script = call.shared.scripts.cache.lock().insert(&args[1]).map_err(Failure::reply)?;
+    run(call, args, keys, &script, is_read_only)
+}
+
+/// EVALSHA sha1 numkeys [key ..] [arg ..]
+pub(super) fn evalsha(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    eval_hash(call, args, false)
+}
+
+/// EVALSHA_RO sha1 numkeys [key ..] [arg ..]
+pub(super) fn evalsha_ro(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    eval_hash(call, args, true)
+}
+
+fn eval_hash(call: &mut Call<'_>, args: Args<'_>, is_read_only: bool) -> CommandResult {
+    let keys = key_count(call, args)?;
+    let script = call.shared.scripts.cache.lock().get(&args[1]);
+    let script = script.ok_or(Failure::reply("NOSCRIPT No matching script. Please use EVAL."))?;
+    run(call, args, keys, &script, is_read_only)
+}
+
+/// Checks the number of keys.
+fn key_count(call: &Call<'_>, args: Args<'_>) -> CommandResult<usize> {
+    require_scripts(call)?;
+    let count = args.integer(2)?;
+    let count = usize::try_from(count).map_err(|_| Failure::reply("ERR Number of keys can't be negative"))?;
+    if count > args.len() - 3 {
+        return Err(Failure::reply("ERR Number of keys can't be greater than number of args"));
+    }
+    Ok(count)
+}
+
+fn require_scripts(call: &Call<'_>) -> CommandResult {
+    if call.shared.scripts.is_enabled {
+        return Ok(());
+    }
+    Err(Failure::reply("ERR scripts are disabled: the server runs with --scripts off"))
+}
+
+fn run(
+    call: &mut Call<'_>,
+    args: Args<'_>,
+    keys: usize,
+    script: &Script,
+    is_read_only: bool,
+) -> CommandResult {
+    if is_read_only && script.has_flags && !script.is_read_only {
+        return Err(Failure::reply("ERR Can not execute a script with write flag using *_ro command."));
+    }
+    if script.has_flags && !script.is_read_only {
+        check_writable(call.shared)?;
+    }
+    let shared = call.shared;
+    let state = &shared.scripts.run_state;
+    let database = call.session.database;
+    let client_is_resp3 = call.reply.is_resp3();
+    let begin = call.reply.len();
+    let mut host =
+        CallHost { call, begin, client_is_resp3, is_read_only: is_read_only || script.is_read_only };
+    let script_args: Vec<&[u8]> = args.from(3).collect();
+    let (keys, script_args) = script_args.split_at(keys);
+    let input = Input { script, keys, args: script_args };
+    state.begin();
+    let outcome = run_on_this_thread(input, state, &mut host);
+    state.end();
+    if call.session.database != database {
+        call.session.select(database);
+    }
+    match outcome {
+        Outcome::Replied => {}
+        // No failure of the command: its effects are committed.
+        Outcome::Failed(text) => {
+            call.reply.truncate(begin);
+            call.reply.error(text.as_bytes());
+            Counters::add(&shared.counters.errors);
+        }
+        Outcome::Aborted => return Err(Failure::reply("ERR the server ends, the script has no effect")),
+    }
+    Ok(())
+}
+
+/// Commands of a script, run for the client that sent it.
+struct CallHost<'c, 'a> {
+    call: &'c mut Call<'a>,
+    /// Length of the client's replies before the script.
+    begin: usize,
+    client_is_resp3: bool,
+    is_read_only: bool,
+}
+
+impl CallHost<'_, '_> {
+    /// Returns the function of the command, unless a script may not run it now.
+    fn check(&self, args: Args<'_>) -> CommandResult<&'static Command> {
+        let command =
+            table::find(args.at(0)).ok_or(Failure::reply("ERR Unknown Redis command called from script"))?;
+        if !is_arity(command.arity, args.len()) {
+            return Err(Failure::reply("ERR Wrong number of args calling Redis command from script"));
+        }
+        if command.flags.contains(Flags::NO_MULTI) || NOT_IN_SCRIPTS.contains(&command.name) {
+            return Err(Failure::reply("ERR This Redis command is not allowed from script"));
+        }
+        if command.flags.contains(Flags::WRITE) {
+            if self.is_read_only {
+                return Err(Failure::reply("ERR Write commands are not allowed from read-only scripts."));
+            }
+            check_writable(self.call.shared)?;
+            if !self.call.shared.scripts.run_state.begin_write() {
+                return Err(Failure::reply("ERR Script killed by user with SCRIPT KILL..."));
+            }
+        }
+        Ok(command)
+    }
+}
+
+impl Host for CallHost<'_, '_> {
+    fn command(&mut self, buffer: &[u8], ranges: &[ArgRange], is_resp3: bool) -> Result<&[u8], String> {
+        let args = Args::new(buffer, ranges);
+        let command = self.check(args).map_err(|failure| failure.text().into_owned())?;
+        let Handler::Run(function) = command.handler else {
+            return Err(format!("ERR the command '{}' is not supported by Terrace", command.name));
+        };
+        self.call.reply.truncate(self.begin);
+        self.call.reply.set_resp3(is_resp3);
+        let result = function(self.call, args);
+        self.call.reply.set_resp3(self.client_is_resp3);
+        result.map_err(|failure| failure.text().into_owned())?;
+        Ok(&self.call.reply.as_bytes()[self.begin..])
+    }
+
+    fn is_command(&self, buffer: &[u8], ranges: &[ArgRange]) -> bool {
+        let args = Args::new(buffer, ranges);
+        table::find(args.at(0)).is_some_and(|command| is_arity(command.arity, args.len()))
+    }
+
+    fn reply(&mut self) -> &mut Reply {
+        self.call.reply.truncate(self.begin);
+        self.call.reply
+    }
+}
+
+/// SCRIPT subcommand
+pub(super) fn script(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    require_scripts(call)?;
+    dispatch(call, args, "script", SCRIPT)
+}
+
+static SCRIPT: &[Subcommand] = &[
+    Subcommand { name: "debug", arity: 3, run: debug },
+    Subcommand { name: "exists", arity: -3, run: exists },
+    Subcommand { name: "flush", arity: -2, run: flush },
+    Subcommand { name: "kill", arity: 2, run: kill },
+    Subcommand { name: "load", arity: 3, run: load },
+];
+
+fn debug(_call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if !["YES", "SYNC", "NO"].iter().any(|word| args.is(2, word)) {
+        return Err(Failure::reply("ERR Use SCRIPT DEBUG YES/SYNC/NO"));
+    }
+    Err(Failure::reply("ERR the debugger of scripts is not supported by Terrace"))
+}
+
+fn exists(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let cache = call.shared.scripts.cache.lock();
+    call.reply.array(args.len() - 2);
+    for sha in args.from(2) {
+        call.reply.integer(i64::from(cache.get(sha).is_some()));
+    }
+    Ok(())
+}
+
+fn flush(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    check_flush(args, "ERR SCRIPT FLUSH only support SYNC|ASYNC option")?;
+    call.shared.scripts.cache.lock().clear();
+    call.reply.ok();
+    Ok(())
+}
+
+fn check_flush(args: Args<'_>, text: &'static str) -> CommandResult {
+    match args.len() {
+        2 => Ok(()),
+        3 if args.is(2, "SYNC") || args.is(2, "ASYNC") => Ok(()),
+        _ => Err(Failure::reply(text)),
+    }
+}
+
+fn kill(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    call.shared.scripts.run_state.kill().map_err(Failure::reply)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn load(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if args.at(2).len() > MAX_COMPILED_ON_WORKER {
+        call.require_slow_pool()?;
+    }
+    let script = call.shared.scripts.cache.lock().insert(args.at(2)).map_err(Failure::reply)?;
+    call.reply.bulk(script.sha);
+    Ok(())
+}
+
+/// FUNCTION subcommand: there are no functions.
+pub(super) fn function(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let unsupported = ["DELETE", "DUMP", "LOAD", "RESTORE"];
+    if unsupported.iter().any(|word| args.is(1, word)) {
+        return Err(Failure::reply("ERR functions are not supported by Terrace, use EVAL"));
+    }
+    dispatch(call, args, "function", FUNCTION)
+}
+
+static FUNCTION: &[Subcommand] = &[
+    Subcommand { name: "flush", arity: -2, run: function_flush },
+    Subcommand { name: "kill", arity: 2, run: kill },
+    Subcommand { name: "list", arity: -2, run: function_list },
+    Subcommand { name: "stats", arity: 2, run: function_stats },
+];
+
+fn function_flush(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    check_flush(args, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn function_list(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    call.reply.array(0);
+    Ok(())
+}
+
+fn function_stats(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    let reply = &mut *call.reply;
+    reply.map(2);
+    reply.bulk("running_script");
+    reply.null();
+    reply.bulk("engines");
+    reply.map(1);
+    reply.bulk("LUA");
+    reply.map(2);
+    for name in ["libraries_count", "functions_count"] {
+        reply.bulk(name);
+        reply.integer(0);
+    }
+    Ok(())
+}
