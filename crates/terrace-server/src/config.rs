@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use terrace::Options;
 
 use crate::store::{Layout, SyncMode};
+use crate::users::UserConfig;
 
 /// Configuration of a server. The default listens on the loopback address and port 6379.
 #[derive(Debug, Clone)]
@@ -21,6 +22,10 @@ pub struct ServerConfig {
     pub port: Option<u16>,
     /// Path of a Unix socket to listen on.
     pub unix_socket: Option<PathBuf>,
+    /// Directory in which TERRACE.CHECKPOINT, SAVE and BGSAVE create checkpoints.
+    pub checkpoints: Option<PathBuf>,
+    /// Users for AUTH, besides the default user.
+    pub users: Vec<UserConfig>,
     /// Password that clients have to give.
     pub password: Option<String>,
     /// Listens on addresses other than loopback without a password.
@@ -54,6 +59,8 @@ impl ServerConfig {
             bind: vec![IpAddr::from([127, 0, 0, 1])],
             port: Some(6379),
             unix_socket: None,
+            checkpoints: None,
+            users: Vec::new(),
             password: None,
             no_protection: false,
             layout: None,
@@ -83,7 +90,8 @@ impl ServerConfig {
 
     /// Checks the parts of the configuration against each other.
     pub(crate) fn check(&self) -> Result<(), ServeError> {
-        let has_password = self.password.as_ref().is_some_and(|password| !password.is_empty());
+        let has_password =
+            self.password.as_ref().is_some_and(|password| !password.is_empty()) || !self.users.is_empty();
         if self.port.is_none() && self.unix_socket.is_none() {
             return Err(ServeError::Config("neither a port nor a Unix socket to listen on".into()));
         }

@@ -4,6 +4,7 @@
 //!   resp/     the protocol as bytes: parser and replies
 //!   conn/     sockets, workers, turns, clients, channels
 //!   command/  the table of commands and their functions
+//!   metrics/  counts, durations, slow commands
 //!   store/    records of both layouts, atomicity, durability, expiry
 //!   server    starts and ends all of it
 //! ```
@@ -13,8 +14,10 @@
 mod command;
 mod config;
 mod conn;
+mod engine_events;
 mod failure;
 mod glob;
+mod metrics;
 #[doc(hidden)]
 pub mod resp;
 mod server;
@@ -22,9 +25,11 @@ mod settings;
 mod shared;
 mod store;
 mod threads;
+mod users;
 
 pub use config::{ServeError, ServerConfig};
 pub use std::net::IpAddr;
 
 pub use server::{Addresses, ServerHandle, serve};
 pub use store::{Layout, SyncMode};
+pub use users::{Role, UserConfig, hash_password};

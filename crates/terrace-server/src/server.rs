@@ -18,19 +18,25 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use socket2::SockRef;
+use terrace_sync::native_locks::Mutex;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use crate::command::is_category;
 use crate::config::{ServeError, ServerConfig};
 use crate::conn::{
-    ClientRegistry, LoginAttempts, NewConnection, Origin, PubSub, SLOW_THREADS, SlowPool, Socket, Worker,
+    ChannelKind, ClientRegistry, LoginAttempts, Monitors, NewConnection, Origin, Pause, PubSub, SLOW_THREADS,
+    SlowPool, Socket, Worker,
 };
+use crate::engine_events::EngineEvents;
+use crate::metrics::{CommandTimes, ErrorCounts, LatencyEvents, SlowLog};
 use crate::settings::{FixedSettings, Settings};
 use crate::shared::{Counters, Phase, Shared};
-use crate::store::{ExpiryJob, Scratch, Store, StoreOptions};
+use crate::store::{ExpiryJob, Scratch, Snapshots, Store, StoreOptions};
 use crate::threads;
+use crate::users::Users;
 
 /// Maximum time for the replies of clients at the end of the server.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
@@ -110,35 +116,51 @@ pub fn serve(
 
 fn new_shared(config: &ServerConfig, listeners: &Listeners) -> Result<Shared, ServeError> {
     let threads = config.worker_count() + SLOW_THREADS + 1;
+    let users = Users::new(&config.users, is_category).map_err(ServeError::Config)?;
+    let env = &config.engine.env;
+    let engine_events = Arc::new(EngineEvents::new(Arc::clone(&env.clock), config.engine.listener.clone()));
     let options = StoreOptions {
-        engine: config.engine.clone(),
+        engine: config.engine.clone().listener(Arc::clone(&engine_events) as _),
         layout: config.layout,
         is_read_only: config.read_only,
         sync: config.sync,
         threads,
     };
     let store = Store::open(&config.dir, &options).map_err(ServeError::Database)?;
+    let pubsub = Arc::new(PubSub::default());
+    connect_events(&store, &pubsub);
     let text = |path: Option<&Path>| path.map_or(String::new(), |path| path.display().to_string());
     let fixed = FixedSettings {
         port: listeners.tcp_addresses().first().map_or(0, SocketAddr::port),
         bind: config.bind.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" "),
         unix_socket: text(config.unix_socket.as_deref()),
         dir: text(Some(&config.dir)),
+        checkpoints: config.checkpoints.clone(),
         is_flush_allowed: config.allow_flush,
         is_debug_enabled: config.enable_debug,
         is_protected: config.is_protected(),
     };
-    let env = &config.engine.env;
     let budget = config.engine.memory_budget.unwrap_or(DEFAULT_BUDGET);
     let run_id = format!("{:016x}{:016x}", env.random.next_u64(), env.random.next_u64());
     Ok(Shared {
         store,
         settings: Settings::new(config.password.as_deref(), config.max_clients, config.timeout, fixed),
+        users,
+        snapshots: Snapshots::default(),
+        engine_events,
+        maintenance: Mutex::default(),
+        last_save: (env.clock.wall_us() / 1_000_000).into(),
         clients: ClientRegistry::default(),
-        pubsub: PubSub::default(),
+        pubsub,
+        monitors: Monitors::default(),
+        pause: Pause::default(),
         slow_pool: SlowPool::default(),
         login_attempts: LoginAttempts::default(),
         counters: Counters::default(),
+        command_times: CommandTimes::new(threads, crate::command::SLOTS),
+        error_counts: ErrorCounts::default(),
+        slow_log: SlowLog::default(),
+        latency_events: LatencyEvents::default(),
         clock: Arc::clone(&env.clock),
         random: Arc::clone(&env.random),
         started_at: env.clock.monotonic(),
@@ -147,6 +169,15 @@ fn new_shared(config: &ServerConfig, listeners: &Listeners) -> Result<Shared, Se
         phase: tokio::sync::watch::Sender::new(Phase::Running),
         is_expiry_job_on: true.into(),
     })
+}
+
+/// Publishes the keyspace events of `store` as messages.
+fn connect_events(store: &Store, pubsub: &Arc<PubSub>) {
+    let pubsub = Arc::clone(pubsub);
+    let clock = Arc::clone(&store.clock);
+    store.key_events.connect(Box::new(move |channel, message| {
+        pubsub.publish(ChannelKind::Channel, channel, message, clock.monotonic());
+    }));
 }
 
 /// Threads of a running server.
@@ -218,7 +249,10 @@ fn run_expiry(shared: &Shared, slot: usize) {
     const MAX_PAUSE: Duration = Duration::from_millis(100);
     let mut job = ExpiryJob::new(slot);
     while !shared.is_draining() {
-        let pause = match shared.is_expiry_job_on.load(Ordering::Relaxed) {
+        shared.snapshots.close_ended(shared.clock.monotonic());
+        // Expired keys remain during CLIENT PAUSE, as in Redis.
+        let is_paused = shared.pause.current(shared.clock.monotonic()).is_some();
+        let pause = match shared.is_expiry_job_on.load(Ordering::Relaxed) && !is_paused {
             true => job.run(&shared.store),
             false => MAX_PAUSE,
         };

@@ -6,7 +6,7 @@ use super::subcommand::{Subcommand, dispatch};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::parse_i64;
-use crate::store::{Entry, KeyRange, Layout, ValueType, not_in_raw_mode};
+use crate::store::{Entry, EventClass, KeyRange, Layout, ValueType, not_in_raw_mode};
 
 /// DEL key ..; UNLINK
 pub(super) fn del(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -15,6 +15,7 @@ pub(super) fn del(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         let entry = if deleted.contains(key) { None } else { call.get(key)? };
         if let Some(entry) = entry {
             call.delete(key, &entry)?;
+            call.notify(EventClass::GENERIC, "del", key);
             deleted.insert(key);
         }
     }
@@ -69,6 +70,8 @@ fn rename_key(call: &mut Call<'_>, args: Args<'_>, may_replace: bool) -> Command
     let database = call.session.database;
     call.delete(&args[1], &entry)?;
     put_copy(call, database, &args[2], &entry, replaced.as_ref())?;
+    call.notify(EventClass::GENERIC, "rename_from", &args[1]);
+    call.notify(EventClass::GENERIC, "rename_to", &args[2]);
     Ok(true)
 }
 
@@ -79,6 +82,10 @@ fn put_copy(
     entry: &Entry,
     replaced: Option<&Entry>,
 ) -> CommandResult {
+    if replaced.is_some() {
+        // Redis deletes the replaced value first, so the key is a new one.
+        call.view.notify(database, EventClass::NEW, "new", key);
+    }
     let old_expiry = replaced.and_then(Entry::expires_at);
     call.view.put(database, key, &entry.header, entry.value(), old_expiry)
 }
@@ -107,6 +114,7 @@ pub(super) fn copy(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let entry = entry.filter(|_| may_replace || replaced.is_none());
     if let Some(entry) = &entry {
         put_copy(call, database, &args[2], entry, replaced.as_ref())?;
+        call.view.notify(database, EventClass::GENERIC, "copy_to", &args[2]);
     }
     call.reply.integer(i64::from(entry.is_some()));
     Ok(())
@@ -137,6 +145,8 @@ pub(super) fn move_(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if let Some(entry) = &entry {
         put_copy(call, database, &args[1], entry, None)?;
         call.delete(&args[1], entry)?;
+        call.notify(EventClass::GENERIC, "move_from", &args[1]);
+        call.view.notify(database, EventClass::GENERIC, "move_to", &args[1]);
     }
     call.reply.integer(i64::from(entry.is_some()));
     Ok(())

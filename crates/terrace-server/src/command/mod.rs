@@ -8,7 +8,9 @@
 //!
 //! A new command is one row and one function. A new type of values is one file.
 
+mod acl;
 mod args;
+mod checkpoint;
 mod client;
 mod command_info;
 mod config;
@@ -18,12 +20,19 @@ mod expire;
 mod increment;
 mod info;
 mod keys;
+mod latency;
 mod lcs;
+mod memory;
+mod monitor;
 mod multi;
+mod observe;
+mod permission;
 mod pubsub;
 mod scan;
 mod server;
 mod set;
+mod slowlog;
+mod snapshot;
 mod strings;
 mod subcommand;
 mod table;
@@ -33,11 +42,17 @@ use crate::conn::Session;
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::shared::Shared;
-use crate::store::{Entry, Header, View};
+use crate::store::{Entry, EventClass, Header, View};
 
 pub(crate) use args::Args;
 pub(crate) use execute::execute;
-pub(crate) use table::Command;
+pub(crate) use observe::observe_last;
+pub(crate) use table::{Command, SLOTS, all as all_commands, slot_of};
+
+/// True if `name` is a category of commands.
+pub(crate) fn is_category(name: &str) -> bool {
+    table::CATEGORIES.contains(&name)
+}
 
 /// Result of the execution of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +61,8 @@ pub(crate) enum Flow {
     Done,
     /// A thread of the slow pool has to repeat the command. It had no effect and no reply.
     NeedsSlowPool,
+    /// The command waits for the end of CLIENT PAUSE. It had no effect and no reply.
+    Paused,
 }
 
 /// Execution of a command: its client, its reads and writes, its reply.
@@ -83,6 +100,11 @@ impl Call<'_> {
     /// Deletes `key` of the client's database.
     fn delete(&mut self, key: &[u8], entry: &Entry) -> CommandResult {
         self.view.delete(self.session.database, key, entry.expires_at())
+    }
+
+    /// Notes an event of `key` in the client's database. The commit publishes it.
+    fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
+        self.view.notify(self.session.database, class, name, key);
     }
 
     /// Fails on a worker, so that a thread of the slow pool repeats the command.

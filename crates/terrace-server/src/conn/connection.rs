@@ -26,7 +26,7 @@ use super::stream::Stream;
 use super::turn::{self, TurnEnd};
 use super::worker::{Origin, Worker};
 use crate::resp::Reply;
-use crate::shared::Shared;
+use crate::shared::{Counters, Shared};
 
 /// Time until a new client has to be logged in.
 const LOGIN_TIME: Duration = Duration::from_secs(10);
@@ -72,8 +72,8 @@ pub(crate) async fn serve_connection(
 ) {
     let id = shared.clients.next_id();
     let client = Arc::new(Client::new(id, origin.peer, origin.local, shared.clock.monotonic()));
-    let is_authenticated = shared.settings.password().is_none();
-    let session = Box::new(Session::new(Arc::clone(&client), origin.address, is_authenticated));
+    let user = Arc::clone(shared.users.default_user());
+    let session = Box::new(Session::new(Arc::clone(&client), origin.address, user, shared.needs_no_login()));
     let now = Instant::now();
     shared.clients.insert(&client);
     let mut connection = Connection {
@@ -173,6 +173,7 @@ impl Connection {
 
     /// Runs turns until the input of `len` bytes is used. Returns false if the connection ends.
     async fn serve_input(&mut self, len: usize) -> bool {
+        Counters::add_bytes(&self.shared.counters.bytes_received, len);
         if self.shared.settings.idle_timeout().is_some() {
             self.last_input = Instant::now();
         }
@@ -190,6 +191,11 @@ impl Connection {
                     return false;
                 }
                 if !self.drain_output().await {
+                    return false;
+                }
+                end = self.pending_turn();
+            } else if end == TurnEnd::Paused {
+                if !self.wait_for_pause().await {
                     return false;
                 }
                 end = self.pending_turn();
@@ -249,7 +255,10 @@ impl Connection {
         let mut reply = self.worker.reply.borrow_mut();
         let mut arg_ranges = self.worker.arg_ranges.borrow_mut();
         reply.set_resp3(session.is_resp3);
-        session.parser.swap_memory(&mut arg_ranges);
+        // A parsed command that waited has its arguments in memory of its own.
+        if !session.is_parsed {
+            session.parser.swap_memory(&mut arg_ranges);
+        }
         let result = turn::run(&self.shared, session, input, &mut scratch, &mut reply);
         if !session.is_parsed {
             session.parser.swap_memory(&mut arg_ranges);
@@ -260,7 +269,12 @@ impl Connection {
 
     /// Continues with the next commands in the slow pool.
     async fn slow_turn(&mut self) -> Option<TurnEnd> {
-        let placeholder = Box::new(Session::new(Arc::clone(&self.session.client), None, false));
+        let placeholder = Box::new(Session::new(
+            Arc::clone(&self.session.client),
+            None,
+            Arc::clone(&self.session.user),
+            false,
+        ));
         let mut session = std::mem::replace(&mut self.session, placeholder);
         let shared = Arc::clone(&self.shared);
         let (sender, receiver) = oneshot::channel();
@@ -277,6 +291,19 @@ impl Connection {
         self.session = session;
         self.keep(pending, used);
         Some(end)
+    }
+
+    /// Waits for the end of CLIENT PAUSE. Returns false if the connection ends.
+    async fn wait_for_pause(&mut self) -> bool {
+        /// Time between two looks at the events of the client.
+        const PERIOD: Duration = Duration::from_millis(50);
+        while let Some((_, rest)) = self.shared.pause.current(self.shared.clock.monotonic()) {
+            self.shared.pause.wait(rest.min(PERIOD)).await;
+            if self.session.client.has_events() && !self.take_events() || self.session.should_close {
+                return false;
+            }
+        }
+        true
     }
 
     /// Waits for the sync of the turn's writes if the mode demands it, and sends the replies as far
@@ -305,6 +332,7 @@ impl Connection {
                 Poll::Pending => break,
             }
         }
+        Counters::add_bytes(&self.shared.counters.bytes_sent, sent);
         if sent == output.len() {
             output.clear();
         } else {

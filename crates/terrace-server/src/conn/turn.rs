@@ -12,10 +12,8 @@ use crate::store::Scratch;
 
 /// Maximum number of commands of a turn.
 const MAX_COMMANDS: usize = 1000;
-/// Maximum duration of a turn. It is checked every [`CHECK_PERIOD`] commands.
+/// Maximum duration of a turn.
 const MAX_DURATION: Duration = Duration::from_millis(1);
-/// Number of commands between two looks at the clock.
-const CHECK_PERIOD: usize = 16;
 /// Size of the replies after which a turn ends, in bytes.
 pub(super) const MAX_OUTPUT: usize = 1 << 20;
 
@@ -28,6 +26,8 @@ pub(crate) enum TurnEnd {
     Limit,
     /// A thread of the slow pool continues with the next command.
     NeedsSlowPool,
+    /// The next command waits for the end of CLIENT PAUSE.
+    Paused,
 }
 
 /// Runs the commands in `input`. Returns the number of used bytes.
@@ -39,6 +39,7 @@ pub(super) fn run(
     reply: &mut Reply,
 ) -> (usize, TurnEnd) {
     let start = shared.clock.monotonic();
+    let mut now = start;
     // The parser is not part of the session meanwhile, so that a command may change the session.
     let mut parser = std::mem::take(&mut session.parser);
     let mut used = 0;
@@ -50,17 +51,21 @@ pub(super) fn run(
             Step::Empty => {}
             Step::Command => {
                 let args = Args::new(buffer, parser.args());
-                if run_one(shared, session, args, scratch, reply) == Flow::NeedsSlowPool {
+                let flow = run_one(shared, session, args, scratch, reply);
+                if flow != Flow::Done {
                     session.is_parsed = true;
-                    break TurnEnd::NeedsSlowPool;
+                    break if flow == Flow::Paused { TurnEnd::Paused } else { TurnEnd::NeedsSlowPool };
                 }
                 count += 1;
+                // The end of a command is the begin of the next one: one look at the clock for each.
+                let end = shared.clock.monotonic();
+                command::observe_last(shared, session, args, end.saturating_sub(now), scratch.slot);
+                now = end;
             }
         }
         used += parser.consumed();
         parser.begin();
-        let is_late =
-            count % CHECK_PERIOD == 0 && shared.clock.monotonic().saturating_sub(start) > MAX_DURATION;
+        let is_late = now.saturating_sub(start) > MAX_DURATION;
         if session.should_close {
             break TurnEnd::InputUsed;
         }

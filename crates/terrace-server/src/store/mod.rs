@@ -5,6 +5,7 @@
 //!   View    reads and writes of one command, or of one EXEC; commits one batch
 //!   layout  records as bytes            marker      the typed directory as bytes
 //!   gate    atomicity                   watch_table WATCH
+//!   key_events  notes about changed keys
 //!   expiry  deletes expired keys and discarded namespaces
 //! ```
 //!
@@ -14,10 +15,12 @@ mod cursors;
 mod durability;
 mod expiry;
 mod gate;
+mod key_events;
 mod key_scan;
 mod layout;
 mod marker;
 mod namespaces;
+mod snapshots;
 mod view;
 mod watch_table;
 
@@ -33,10 +36,12 @@ pub(crate) use durability::Durability;
 pub use durability::SyncMode;
 pub(crate) use expiry::ExpiryJob;
 pub(crate) use gate::{Gate, Pass};
+pub(crate) use key_events::{EventClass, KeyEvents};
 pub(crate) use key_scan::KeyRange;
 pub use layout::Layout;
 pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
 pub(crate) use namespaces::Namespaces;
+pub(crate) use snapshots::{MAX_SNAPSHOT_TIME, OpenSnapshot, Snapshots};
 pub(crate) use view::{Entry, Scratch, View, not_in_raw_mode};
 pub(crate) use watch_table::{Mark, WatchTable};
 
@@ -50,6 +55,7 @@ pub(crate) struct Store {
     pub(crate) namespaces: Namespaces,
     pub(crate) gate: Gate,
     pub(crate) watch_table: WatchTable,
+    pub(crate) key_events: KeyEvents,
     pub(crate) cursors: Cursors,
     pub(crate) durability: Durability,
     pub(crate) clock: Arc<dyn terrace_env::Clock>,
@@ -102,6 +108,7 @@ impl Store {
             namespaces,
             gate: Gate::new(options.threads),
             watch_table: WatchTable::default(),
+            key_events: KeyEvents::default(),
             cursors: Cursors::default(),
             durability: Durability::new(options.sync),
             clock: Arc::clone(&engine.env.clock),
@@ -141,6 +148,19 @@ impl Store {
     pub(crate) fn mark_watched<'k>(&self, records: impl Iterator<Item = &'k [u8]>) {
         let keys: Vec<Vec<u8>> = records.filter_map(|record| self.watch_key(record)).collect();
         self.watch_table.mark(keys.iter().map(Vec::as_slice));
+    }
+
+    /// Publishes the event of the deletion of the expired record `record`.
+    pub(crate) fn publish_expired(&self, record: &[u8]) {
+        if !self.key_events.wants(EventClass::EXPIRED) {
+            return;
+        }
+        // The key of the watch table has the two parts that an event needs.
+        let watch_key = self.watch_key(record);
+        if let Some((database, key)) = watch_key.as_deref().and_then(<[u8]>::split_first) {
+            let event = key_events::KeyEvent { database: *database, name: "expired", key: key.to_vec() };
+            self.key_events.publish(&event);
+        }
     }
 
     /// Records that `keys` keys were deleted because they had expired.

@@ -12,9 +12,11 @@ use terrace::{
 };
 
 use super::Store;
+use super::key_events::{EventClass, KeyEvent};
 use super::key_scan::{KeyRange, KeyScan};
 use super::layout::{Header, Layout, ValueType, expiry_key};
 use super::marker::Spaces;
+use super::snapshots::OpenSnapshot;
 use crate::failure::{CommandResult, Failure};
 
 /// Maximum size of the reads and writes of an EXEC in memory, in bytes.
@@ -92,6 +94,12 @@ pub(crate) struct View<'a> {
     spaces: Option<Spaces>,
     /// True if the command has written something without the batch.
     has_written: bool,
+    /// Namespaces of the snapshot that the view shows.
+    snapshot_spaces: Option<Spaces>,
+    /// Keyspace events that the commit publishes.
+    events: Vec<KeyEvent>,
+    /// True if a get of a missing key is an event.
+    pub(crate) reports_misses: bool,
 }
 
 impl<'a> View<'a> {
@@ -107,6 +115,9 @@ impl<'a> View<'a> {
             changed: Vec::new(),
             spaces: None,
             has_written: false,
+            snapshot_spaces: None,
+            events: Vec::new(),
+            reports_misses: false,
         }
     }
 
@@ -127,6 +138,25 @@ impl<'a> View<'a> {
         self.transaction.is_some()
     }
 
+    /// True if the view shows another state than the present one.
+    pub(crate) fn is_of_snapshot(&self) -> bool {
+        self.snapshot_spaces.is_some()
+    }
+
+    /// Makes all later reads see the state of `snapshot`.
+    pub(crate) fn show_snapshot(&mut self, snapshot: &OpenSnapshot) {
+        self.read.snapshot = Some(snapshot.snapshot.clone());
+        self.snapshot_spaces = Some(snapshot.spaces);
+        self.now_ms = Some(snapshot.now_ms);
+    }
+
+    fn space(&self, database: u8) -> u16 {
+        match &self.snapshot_spaces {
+            Some(spaces) => spaces[usize::from(database)],
+            None => self.store.namespaces.space(database),
+        }
+    }
+
     /// Makes all later reads of a command see one state.
     pub(crate) fn pin_state(&mut self) {
         if self.transaction.is_none() && self.read.snapshot.is_none() {
@@ -136,11 +166,35 @@ impl<'a> View<'a> {
 
     /// Returns the entry of `key` in `database`, unless it does not exist or has expired.
     pub(crate) fn get(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
-        let Some(entry) = self.stored_entry(database, key)? else { return Ok(None) };
-        match entry.expires_at() {
-            Some(at) if at <= self.now_ms() => Ok(None),
-            _ => Ok(Some(entry)),
+        let entry = self.stored_entry(database, key)?;
+        let is_alive = match &entry {
+            Some(entry) => entry.expires_at().is_none_or(|at| at > self.now_ms()),
+            None => false,
+        };
+        if !is_alive && self.reports_misses {
+            self.store.key_events.publish(&KeyEvent { database, name: "keymiss", key: key.to_vec() });
         }
+        Ok(entry.filter(|_| is_alive))
+    }
+
+    /// Notes an event of `key`. The commit publishes it. Costs one load if no client wants `class`.
+    pub(crate) fn notify(&mut self, database: u8, class: EventClass, name: &'static str, key: &[u8]) {
+        if self.store.key_events.wants(class) {
+            self.events.push(KeyEvent { database, name, key: key.to_vec() });
+        }
+    }
+
+    /// Notes the event of a new key, if a client wants such events and the key does not exist.
+    fn notify_new(&mut self, database: u8, key: &[u8]) -> CommandResult {
+        if self.store.key_events.wants(EventClass::NEW) {
+            let reports_misses = std::mem::replace(&mut self.reports_misses, false);
+            let is_new = self.get(database, key)?.is_none();
+            self.reports_misses = reports_misses;
+            if is_new {
+                self.notify(database, EventClass::NEW, "new", key);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the string at `key`.
@@ -181,7 +235,7 @@ impl<'a> View<'a> {
     }
 
     fn set_record_key(&mut self, database: u8, key: &[u8]) {
-        let space = self.store.namespaces.space(database);
+        let space = self.space(database);
         self.store.layout.record_key(space, key, &mut self.scratch.record_key);
     }
 
@@ -208,6 +262,7 @@ impl<'a> View<'a> {
         if header.expires_at.is_some() && self.store.layout == Layout::Raw {
             return Err(not_in_raw_mode("expiry"));
         }
+        self.notify_new(database, key)?;
         self.set_record_key(database, key);
         if old_expiry != header.expires_at {
             self.change_index(old_expiry, header.expires_at)?;
@@ -266,7 +321,7 @@ impl<'a> View<'a> {
     /// Returns an iterator over the keys of `range`, own writes of an EXEC included.
     pub(crate) fn scan(&mut self, database: u8, range: KeyRange) -> CommandResult<KeyScan> {
         let now_ms = self.now_ms();
-        let space = self.store.namespaces.space(database);
+        let space = self.space(database);
         let mut options = range.read_options(self.store.layout, space, &self.read);
         let iter = match &mut self.transaction {
             Some(transaction) => {
@@ -318,6 +373,9 @@ impl<'a> View<'a> {
         // After the marks, because the changed records have the old namespaces.
         if let Some(spaces) = self.spaces.take() {
             store.namespaces.install(&spaces);
+        }
+        for event in self.events.drain(..) {
+            store.key_events.publish(&event);
         }
         Ok(true)
     }

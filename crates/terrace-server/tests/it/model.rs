@@ -14,16 +14,16 @@ use crate::client::Client;
 use crate::process::ServerProcess;
 
 /// Redis in a process of its own.
-struct RedisServer {
+pub(crate) struct RedisServer {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     _dir: tempfile::TempDir,
 }
 
 impl RedisServer {
     /// Starts redis-server 7.0 on a free port, or returns None if it is not installed. The variable
     /// `REDIS_SERVER` may name the program.
-    fn start() -> Option<RedisServer> {
+    pub(crate) fn start() -> Option<RedisServer> {
         let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
         let version = Command::new(&program).arg("--version").output().ok()?;
         if !String::from_utf8_lossy(&version.stdout).contains("v=7.0.") {

@@ -25,6 +25,14 @@ impl Flags {
 impl Flags {
     /// Changes keys.
     pub(crate) const WRITE: Flags = WRITE;
+    /// Has a short and bounded duration.
+    pub(crate) const FAST: Flags = FAST;
+    /// Reads keys and changes none.
+    pub(crate) const READ: Flags = READ;
+    /// May wait for another client.
+    pub(crate) const BLOCKING: Flags = BLOCKING;
+    /// Administers the server.
+    pub(crate) const ADMIN: Flags = ADMIN;
     /// Is long: it runs in the slow pool.
     pub(crate) const SLOW: Flags = SLOW;
     /// No write command runs beside it.
