@@ -17,6 +17,7 @@ mod conn;
 mod engine_events;
 mod failure;
 mod glob;
+mod listeners;
 mod metrics;
 #[doc(hidden)]
 pub mod resp;
@@ -24,10 +25,12 @@ mod server;
 mod settings;
 mod shared;
 mod store;
+mod systemd;
 mod threads;
 mod users;
 
-pub use config::{ServeError, ServerConfig};
+pub use config::{ServeError, ServerConfig, TlsConfig};
+pub use conn::TlsFiles;
 pub use std::net::IpAddr;
 
 pub use server::{Addresses, ServerHandle, serve};

@@ -1,14 +1,14 @@
 //! State that all threads of the server share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use terrace_env::{Clock, Random};
 use terrace_sync::native_locks::Mutex;
 use tokio::sync::watch;
 
-use crate::conn::{ClientRegistry, LoginAttempts, Monitors, Pause, PubSub, SlowPool};
+use crate::conn::{ClientRegistry, LoginAttempts, Monitors, Pause, PubSub, SlowPool, Tls};
 use crate::engine_events::EngineEvents;
 use crate::metrics::{CommandTimes, ErrorCounts, LatencyEvents, SlowLog};
 use crate::settings::Settings;
@@ -28,6 +28,9 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) settings: Settings,
     pub(crate) users: Users,
+    pub(crate) tls: Option<Tls>,
+    /// Number of connections before the end of their TLS handshake.
+    pub(crate) handshakes: AtomicUsize,
     pub(crate) snapshots: Snapshots,
     pub(crate) engine_events: Arc<EngineEvents>,
     /// Held during a checkpoint or a requested compaction.

@@ -138,13 +138,10 @@ fn cat(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 /// ACL GENPASS [bits]
 fn genpass(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     const DEFAULT: i64 = 256;
-    let wrong = || {
-        Failure::reply(
-            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096",
-        )
-    };
+    const WRONG: &str = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096";
     let bits = if args.len() > 2 { args.integer(2)? } else { DEFAULT };
-    let bits = usize::try_from(bits).ok().filter(|bits| (1..=4096).contains(bits)).ok_or_else(wrong)?;
+    let bits =
+        usize::try_from(bits).ok().filter(|bits| (1..=4096).contains(bits)).ok_or(Failure::reply(WRONG))?;
     let digits = bits.div_ceil(4);
     let mut text = String::new();
     while text.len() < digits {

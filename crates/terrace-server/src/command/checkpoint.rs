@@ -1,4 +1,5 @@
-//! Copies and compactions: SAVE, BGSAVE, LASTSAVE, BGREWRITEAOF, TERRACE.CHECKPOINT, TERRACE.COMPACT.
+//! Copies and compactions: SAVE, BGSAVE, LASTSAVE, BGREWRITEAOF, TERRACE.CHECKPOINT and
+//! TERRACE.COMPACT.
 //!
 //! The database is always on disk, so SAVE only syncs it. With the option `--checkpoints`, it also
 //! creates a checkpoint. At most one of these commands runs at a time, so that a thread of the slow
@@ -112,8 +113,9 @@ fn checkpoint_path(call: &Call<'_>, name: &[u8]) -> CommandResult<PathBuf> {
 }
 
 fn is_name(name: &[u8]) -> bool {
-    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-    (1..=MAX_NAME).contains(&name.len()) && name[0] != b'.' && name.iter().all(is_part)
+    (1..=MAX_NAME).contains(&name.len())
+        && name[0] != b'.'
+        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
 }
 
 #[cfg(test)]

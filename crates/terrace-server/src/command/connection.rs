@@ -113,7 +113,8 @@ fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> CommandResult {
 fn default_user<'a>(shared: &'a Shared, password: &[u8]) -> Option<&'a Arc<User>> {
     let is_right = match shared.settings.password() {
         Some(expected) => is_equal(&expected, password),
-        // Without a password, every one is right, as in Redis. With users, the default user has none.
+        // Without a password, every one is right, as in Redis. With users, the default user has
+        // none.
         None => shared.users.is_empty(),
     };
     is_right.then(|| shared.users.default_user())

@@ -37,11 +37,11 @@ pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let is_all = ["all", "everything"].iter().any(|word| is_named(args, word));
     let is_default = args.len() == 1 || is_named(args, "default");
     let mut text = String::new();
-    let is_wanted = |section: &&Section| {
+    for section in SECTIONS {
         let is_long = matches!(section.name, "Commandstats" | "Latencystats");
-        is_all || (is_default && !is_long) || is_named(args, section.name)
-    };
-    for section in SECTIONS.iter().filter(is_wanted) {
+        if !(is_all || (is_default && !is_long) || is_named(args, section.name)) {
+            continue;
+        }
         if !text.is_empty() {
             text += "\r\n";
         }

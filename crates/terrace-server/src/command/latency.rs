@@ -47,8 +47,10 @@ fn history(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn reset(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let is_wanted = |name: &str| args.len() == 2 || (2..args.len()).any(|index| args.is(index, name));
-    let count = call.shared.latency_events.reset(is_wanted);
+    let count = call
+        .shared
+        .latency_events
+        .reset(|name| args.len() == 2 || (2..args.len()).any(|index| args.is(index, name)));
     call.reply.count(count);
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::conn::{Multi, QueuedCommand, Session, WatchedKey};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::shared::Shared;
-use crate::store::{Scratch, View};
+use crate::store::{EventClass, Scratch, View};
 
 /// Maximum size of the queued commands of a client, in bytes.
 const MAX_QUEUE: usize = 64 << 20;
@@ -176,6 +176,8 @@ fn run_all(
 fn run_queued(call: &mut Call<'_>, queued: &QueuedCommand) {
     let before = call.reply.len();
     let args = Args::new(&queued.bytes, &queued.args);
+    let is_write = queued.command.flags.contains(Flags::WRITE);
+    call.view.reports_misses = !is_write && call.shared.store.key_events.wants(EventClass::MISS);
     let start = call.shared.clock.monotonic();
     let result = match queued.command.handler {
         Handler::Run(function) => function(call, args),

@@ -87,8 +87,7 @@ fn without_secrets<'a>(command: &Command, args: Args<'a>) -> Vec<&'a [u8]> {
             auth.map_or(0..0, |index| index + 1..index + 3)
         }
         "config" if args.is(1, "SET") => {
-            let is_secret = |index: &usize| args.is(index - 1, "requirepass");
-            let found = (3..args.len()).step_by(2).find(is_secret);
+            let found = (3..args.len()).step_by(2).find(|index| args.is(index - 1, "requirepass"));
             found.map_or(0..0, |index| index..index + 1)
         }
         "acl" if args.is(1, "SETUSER") => 3..args.len(),

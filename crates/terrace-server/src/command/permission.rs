@@ -3,7 +3,7 @@
 //! ```text
 //!   unrestricted user            permitted, one comparison
 //!   role, categories             by the flags and the group of the row
-//!   key prefixes                 every key, range, pattern and channel has to begin with one of them
+//!   key prefixes                 every key, range, pattern and channel begins with one of them
 //! ```
 //!
 //! A command without known keys is denied to a user with prefixes, unless it is in [`KEYLESS`].
@@ -64,7 +64,8 @@ static KEYLESS: &[&str] = &[
     "waitaof",
 ];
 
-/// Commands that state the number of their keys: the position of the number. Keys of the row count, too.
+/// Commands that state the number of their keys, with the position of the number. Keys of the row
+/// count, too.
 static COUNTED_KEYS: &[(&str, usize)] = &[
     ("blmpop", 2),
     ("bzmpop", 2),
@@ -143,8 +144,9 @@ fn outside_prefixes(user: &User, command: &Command, args: Args<'_>) -> Option<De
         }
         // All keys between two keys with a prefix have this prefix.
         Scope::Range(min, max) => {
-            let has_both = |prefix: &Vec<u8>| min.starts_with(prefix) && max.starts_with(prefix);
-            (!user.prefixes.iter().any(has_both)).then(|| Denial::Key(min.to_vec()))
+            let mut prefixes = user.prefixes.iter();
+            let is_covered = prefixes.any(|prefix| min.starts_with(prefix) && max.starts_with(prefix));
+            (!is_covered).then(|| Denial::Key(min.to_vec()))
         }
         Scope::Everything => Some(Denial::Key(Vec::new())),
     }
@@ -186,8 +188,8 @@ fn row_scope<'a>(command: &Command, args: Args<'a>) -> Scope<'a> {
 /// SCAN cursor MATCH pattern
 fn scan_scope(args: Args<'_>) -> Scope<'_> {
     // The last MATCH counts, so another one before it does no harm.
-    let pattern =
-        (2..args.len().saturating_sub(1)).step_by(2).filter(|index| args.is(*index, "MATCH")).last();
+    let mut options = (2..args.len().saturating_sub(1)).step_by(2);
+    let pattern = options.rfind(|index| args.is(*index, "MATCH"));
     match pattern {
         Some(index) => Scope::Keys(vec![glob::literal_prefix(args.at(index + 1))]),
         None => Scope::Everything,

@@ -267,10 +267,10 @@ impl ClientRegistry {
     /// Disconnects the client with the most buffered bytes.
     pub(crate) fn kill_largest(&self) {
         let clients = self.clients.lock();
-        let size = |client: &&Arc<Client>| {
+        let largest = clients.values().max_by_key(|client| {
             (!client.is_kept.load(Ordering::Relaxed), client.buffered.load(Ordering::Relaxed))
-        };
-        if let Some(largest) = clients.values().max_by_key(size) {
+        });
+        if let Some(largest) = largest {
             largest.kill();
         }
     }

@@ -28,8 +28,8 @@ use super::worker::{Origin, Worker};
 use crate::resp::Reply;
 use crate::shared::{Counters, Shared};
 
-/// Time until a new client has to be logged in.
-const LOGIN_TIME: Duration = Duration::from_secs(10);
+/// Time until a new client has to be logged in, and time of a TLS handshake.
+pub(super) const LOGIN_TIME: Duration = Duration::from_secs(10);
 /// Time until a command has to be complete.
 const COMMAND_TIME: Duration = Duration::from_secs(30);
 /// Size of the unsent replies above which the connection reads no input, in bytes.
@@ -132,6 +132,9 @@ impl Connection {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wakeup> {
         if self.session.client.register(cx.waker()) {
             return Poll::Ready(Wakeup::Events);
+        }
+        if self.stream.poll_flush(cx).is_err() {
+            return Poll::Ready(Wakeup::End);
         }
         if !self.session.output.is_empty() {
             match self.stream.poll_write(cx, &self.session.output) {

@@ -17,6 +17,7 @@ mod pubsub;
 mod session;
 mod slow_pool;
 mod stream;
+mod tls;
 mod turn;
 mod worker;
 
@@ -28,4 +29,6 @@ pub(crate) use pause::{Pause, PauseKind};
 pub(crate) use pubsub::{ChannelKind, PubSub};
 pub(crate) use session::{Execution, Multi, QueuedCommand, ReplyMode, Session, WatchedKey};
 pub(crate) use slow_pool::{SLOW_THREADS, SlowPool};
+pub(crate) use tls::Tls;
+pub use tls::TlsFiles;
 pub(crate) use worker::{NewConnection, Origin, Socket, Worker};

@@ -57,7 +57,7 @@ pub(super) fn run(
                     break if flow == Flow::Paused { TurnEnd::Paused } else { TurnEnd::NeedsSlowPool };
                 }
                 count += 1;
-                // The end of a command is the begin of the next one: one look at the clock for each.
+                // The end of a command is the begin of the next one: one look at the clock.
                 let end = shared.clock.monotonic();
                 command::observe_last(shared, session, args, end.saturating_sub(now), scratch.slot);
                 now = end;

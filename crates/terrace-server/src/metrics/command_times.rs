@@ -52,8 +52,8 @@ pub(crate) struct CommandTimes {
 impl CommandTimes {
     /// Creates the counts of `threads` threads and `commands` slots.
     pub(crate) fn new(threads: usize, commands: usize) -> CommandTimes {
-        let of_thread = || (0..commands).map(|_| OnceLock::new()).collect();
-        CommandTimes { threads: (0..threads.max(1)).map(|_| of_thread()).collect() }
+        let threads = (0..threads.max(1)).map(|_| (0..commands).map(|_| OnceLock::new()).collect());
+        CommandTimes { threads: threads.collect() }
     }
 
     fn counts(&self, thread: usize, slot: usize) -> &ThreadCounts {

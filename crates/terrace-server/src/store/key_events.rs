@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventClass(u32);
 
-/// Classes of the commands, by the type of the value. The other types add theirs with their commands.
+/// Classes of the commands, by the type of the value.
 #[allow(dead_code)]
 impl EventClass {
     pub(crate) const GENERIC: EventClass = EventClass(1 << 2);

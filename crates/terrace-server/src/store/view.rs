@@ -386,7 +386,11 @@ impl<'a> View<'a> {
             Some(_) if self.changed.is_empty() => return Ok(false),
             Some(transaction) => drop(transaction.commit()?),
             None if self.scratch.batch.is_empty() => return Ok(self.has_written),
-            None => self.write_batch()?,
+            None => {
+                self.write_batch()?;
+                let bytes = self.scratch.batch.approximate_size();
+                self.store.durability.record_bytes(self.scratch.slot, bytes);
+            }
         }
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! Users: logins, roles, prefixes. The tests are rows of the table of attacks in docs/guide/server.md.
+//! Users: logins, roles, prefixes. The tests are rows of the table of attacks in the guide.
 
 use std::time::{Duration, Instant};
 

@@ -25,7 +25,7 @@ impl Flags {
 impl Flags {
     /// Changes keys.
     pub(crate) const WRITE: Flags = WRITE;
-    /// Has a short and bounded duration.
+    /// Takes a short and bounded time.
     pub(crate) const FAST: Flags = FAST;
     /// Reads keys and changes none.
     pub(crate) const READ: Flags = READ;
