@@ -3,7 +3,7 @@
 mod config_file;
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
@@ -173,8 +173,29 @@ impl Run for Serve {
         };
         let config = args.server_config()?;
         check_directory(&config)?;
-        serve(&config, |addresses, _handle| announce(addresses)).map_err(failure)
+        let served = serve(&config, |addresses, _handle| announce(addresses));
+        served.map_err(|error| match (failure(error), lock_holder(&config)) {
+            (Failure::Database(reason), Some(pid)) if reason.contains("open in another process") => {
+                Failure::Database(format!("{reason}: process {pid}"))
+            }
+            (failure, _) => failure,
+        })
     }
+}
+
+/// Returns the process that has the database open, if the system tells it.
+fn lock_holder(config: &ServerConfig) -> Option<u32> {
+    let identity = config.engine.env.fs.identity(&config.dir.join("LOCK")).ok()?;
+    let locks = config_file::read(Path::new("/proc/locks")).ok()?;
+    let device =
+        format!("{:02x}:{:02x}", rustix::fs::major(identity.device), rustix::fs::minor(identity.device));
+    let file = format!("{device}:{}", identity.inode);
+    // A line is `1: FLOCK  ADVISORY  WRITE 3740 fe:00:9978202 0 EOF`.
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_lock = words.get(5) == Some(&file.as_str());
+        words.get(4).filter(|_| is_lock)?.parse().ok()
+    })
 }
 
 /// Reads a password and prints its hash.

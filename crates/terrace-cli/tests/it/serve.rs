@@ -1,5 +1,9 @@
 //! `terrace serve`: its messages, exit codes, and its end by a signal.
-#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests prepare files and wait for processes, and a failed step is a failed test"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -138,7 +142,7 @@ fn wrong_configurations() {
         ("[[user]]\nname = \"bob\"\nrole = \"read\"\nhash = \"x\"\n", 2, "user bob: hash"),
         ("tls-port = 1\n", 2, "--tls-cert"),
     ] {
-        test.file("serve.toml", &format!("db = \"new\"\n{text}"));
+        test.file("serve.toml", format!("db = \"new\"\n{text}"));
         let port = if text.contains("port") { "" } else { "--port 0" };
         let run = test.run(&format!("serve --config serve.toml {port}"));
         run.assert_contains(code, &[expected]);
@@ -246,7 +250,7 @@ fn run_on_small_disk(test: &CliTest, prepare: &str) -> Option<std::process::Outp
 #[test]
 fn full_and_read_only_disks() {
     for (prepare, expected) in [
-        ("head -c 70000 /dev/zero > fill; true", "o space left on device"),
+        ("head -c 70000 /dev/zero > fill 2>/dev/null; true", "o space left on device"),
         ("mkdir db && mount -o remount,ro .", "ead-only file system"),
     ] {
         let test = CliTest::new();
@@ -333,4 +337,31 @@ fn messages_to_systemd() {
     assert_eq!(message(), "WATCHDOG=1");
     assert_eq!(terminate(&mut child), Some(0));
     assert!((0..20).any(|_| message() == "STOPPING=1"));
+}
+
+#[test]
+fn socket_from_systemd() {
+    /// Opens a socket like systemd, and becomes the server.
+    const SCRIPT: &str = "import os, socket, sys\n\
+        s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\n\
+        os.set_inheritable(s.fileno(), True); s.fileno() == 3 or os.dup2(s.fileno(), 3)\n\
+        os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))\n\
+        print(s.getsockname()[1], flush=True)\n\
+        os.execv(sys.argv[1], sys.argv[1:])\n";
+    let test = CliTest::new();
+    let started = Command::new("python3")
+        .current_dir(test.path(""))
+        .args(["-c", SCRIPT, env!("CARGO_BIN_EXE_terrace"), "serve", "new", "--port", "1"])
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = started else {
+        let _ = writeln!(std::io::stderr(), "NOT TESTED: python3 is not installed");
+        return;
+    };
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let port = lines.next().unwrap().unwrap();
+    let line = lines.next().unwrap().unwrap();
+    assert!(line.ends_with(&format!("listening on 127.0.0.1:{port}")), "{line}");
+    assert_eq!(talk(&line, "PING\r\nQUIT\r\n"), "+PONG\r\n+OK\r\n");
+    assert_eq!(terminate(&mut child), Some(0));
 }

@@ -109,7 +109,8 @@ impl Connection {
                 Wakeup::Events => {}
                 Wakeup::End => break,
             }
-            if self.session.should_close && self.session.output.is_empty() {
+            let is_sent = self.session.output.is_empty() && !self.stream.has_unsent();
+            if self.session.should_close && is_sent {
                 break;
             }
         }
@@ -133,8 +134,13 @@ impl Connection {
         if self.session.client.register(cx.waker()) {
             return Poll::Ready(Wakeup::Events);
         }
-        if self.stream.poll_flush(cx).is_err() {
-            return Poll::Ready(Wakeup::End);
+        if self.stream.has_unsent() {
+            if self.stream.poll_flush(cx).is_err() {
+                return Poll::Ready(Wakeup::End);
+            }
+            if !self.stream.has_unsent() {
+                return Poll::Ready(Wakeup::Output);
+            }
         }
         if !self.session.output.is_empty() {
             match self.stream.poll_write(cx, &self.session.output) {

@@ -43,6 +43,11 @@ impl Stream {
         }
     }
 
+    /// True if encrypted bytes wait for space in the socket.
+    pub(crate) fn has_unsent(&self) -> bool {
+        matches!(self, Stream::Tls(_, true))
+    }
+
     /// Sends encrypted bytes that wait for space in the socket. Other sockets have none.
     ///
     /// # Errors

@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn long_commands() {
-        let long = vec![b'x'; 200];
+        let long = [b'x'; 200];
         let args: Vec<&[u8]> = std::iter::repeat_n(&long[..], 40).collect();
         let short = SlowCommand::shorten(args.into_iter());
         assert_eq!(short.len(), 32);

@@ -150,14 +150,16 @@ fn user_text(fields: &toml::Table) -> Result<String, String> {
     Ok(text)
 }
 
-/// Text of the error without its label and its advice.
+/// Text of the error in one line, without its label and its advice.
 fn first_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
-    let line = text.lines().next().unwrap_or_default().trim();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+    let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let line = lines.join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
+/// Reads a small file.
+pub(super) fn read(path: &Path) -> Result<String, Failure> {
     let wrong = |reason: String| Failure::for_file(path, reason);
     let file = Env::default().fs.open_sequential(path).map_err(|error| Failure::File(error.to_string()))?;
     let mut text = String::new();
