@@ -1,6 +1,6 @@
 //! Tests of the whole server: a client of the test speaks to it over a socket.
 // Tests fail by panicking, and they look at files and wait outside of the simulated world.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod client;
 mod connections;
