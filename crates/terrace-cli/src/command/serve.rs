@@ -32,12 +32,6 @@ pub(crate) struct Serve {
         required_unless_present_any = ["config", "hash_password", "print_config"]
     )]
     db: Option<PathBuf>,
-    /// Configuration file (TOML); each key is the name of an option, and an option overrides it
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    config: Option<PathBuf>,
-    /// Print the configuration with comments, and end
-    #[arg(long)]
-    print_config: bool,
     /// TCP port; 0 for a free one
     #[arg(long, value_name = "PORT", default_value_t = 6379)]
     port: u16,
@@ -56,15 +50,8 @@ pub(crate) struct Serve {
     /// Write nothing
     #[arg(long)]
     read_only: bool,
-    /// Directory for the copies of TERRACE.CHECKPOINT, SAVE and BGSAVE; it must exist
-    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    checkpoints: Option<PathBuf>,
-    /// Port of GET /metrics on 127.0.0.1; 0 for a free one
-    #[arg(long, value_name = "PORT")]
-    metrics_port: Option<u16>,
-    /// Setting of CONFIG SET at the start; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
-    set: Vec<(String, String)>,
+    #[command(flatten)]
+    configuration: ConfigurationArgs,
     #[command(flatten)]
     trust: TrustArgs,
     #[command(flatten)]
@@ -75,6 +62,27 @@ pub(crate) struct Serve {
     comparator: ComparatorArg,
     #[command(flatten)]
     memory: MemoryArgs,
+}
+
+/// Arguments about the configuration and the operation.
+#[derive(Args)]
+#[command(next_help_heading = "Configuration and operation")]
+struct ConfigurationArgs {
+    /// Configuration file (TOML); each key is the name of an option, and an option overrides it
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    config: Option<PathBuf>,
+    /// Print the configuration with comments, and end
+    #[arg(long)]
+    print_config: bool,
+    /// Setting of CONFIG SET at the start; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    set: Vec<(String, String)>,
+    /// Directory for the copies of TERRACE.CHECKPOINT, SAVE and BGSAVE; it must exist
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    checkpoints: Option<PathBuf>,
+    /// Port of GET /metrics on 127.0.0.1; 0 for a free one
+    #[arg(long, value_name = "PORT")]
+    metrics_port: Option<u16>,
 }
 
 /// Arguments about clients.
@@ -164,10 +172,10 @@ impl Run for Serve {
             return print_hash();
         }
         let own_args = config_file::own_args(std::env::args_os());
-        if self.print_config {
-            return config_file::print(self.config.as_deref(), own_args);
+        if self.configuration.print_config {
+            return config_file::print(self.configuration.config.as_deref(), own_args);
         }
-        let args = match &self.config {
+        let args = match &self.configuration.config {
             Some(path) => config_file::load(path, own_args)?,
             None => self,
         };
@@ -187,9 +195,11 @@ impl Run for Serve {
 fn lock_holder(config: &ServerConfig) -> Option<u32> {
     let identity = config.engine.env.fs.identity(&config.dir.join("LOCK")).ok()?;
     let locks = config_file::read(Path::new("/proc/locks")).ok()?;
-    let device =
-        format!("{:02x}:{:02x}", rustix::fs::major(identity.device), rustix::fs::minor(identity.device));
-    let file = format!("{device}:{}", identity.inode);
+    // Linux puts the low bits of both numbers into the low 32 bits of this value.
+    let device = identity.device;
+    let major = (device >> 8 & 0xfff) | (device >> 32 & !0xfff);
+    let minor = (device & 0xff) | (device >> 12 & 0xffff_ff00);
+    let file = format!("{major:02x}:{minor:02x}:{}", identity.inode);
     // A line is `1: FLOCK  ADVISORY  WRITE 3740 fe:00:9978202 0 EOF`.
     locks.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -228,10 +238,10 @@ impl Serve {
         config.bind = self.bind;
         config.port = (!self.no_tcp).then_some(self.port);
         config.tls = self.tls.config();
-        config.metrics_port = self.metrics_port;
+        config.metrics_port = self.configuration.metrics_port;
         config.unix_socket = self.unix_socket;
-        config.checkpoints = self.checkpoints;
-        config.settings = self.set;
+        config.checkpoints = self.configuration.checkpoints;
+        config.settings = self.configuration.set;
         config.password = self.trust.requirepass;
         config.users = self.trust.user;
         config.no_protection = self.trust.no_protection;

@@ -81,10 +81,10 @@ pub(super) fn count_error(shared: &Shared, failure: &Failure) {
 
 /// True if `command` has to wait for the end of CLIENT PAUSE.
 fn is_paused(shared: &Shared, command: &Command) -> bool {
-    let pause = shared.pause.current_kind(|| shared.clock.monotonic());
-    let may_write =
-        command.flags.contains(Flags::WRITE) || matches!(command.name, "publish" | "spublish" | "exec");
-    pause.is_some_and(|kind| kind == PauseKind::All || may_write)
+    let Some(kind) = shared.pause.current_kind(|| shared.clock.monotonic()) else { return false };
+    kind == PauseKind::All
+        || command.flags.contains(Flags::WRITE)
+        || matches!(command.name, "publish" | "spublish" | "exec")
 }
 
 /// Returns the command, unless the client may not run it now. An error aborts MULTI.

@@ -57,13 +57,15 @@ impl CommandTimes {
     }
 
     fn counts(&self, thread: usize, slot: usize) -> &ThreadCounts {
-        self.threads[thread % self.threads.len()][slot].get_or_init(ThreadCounts::new)
+        // A remainder would cost more than the comparison. Threads without counts share the first.
+        let thread = self.threads.get(thread).unwrap_or(&self.threads[0]);
+        thread[slot].get_or_init(ThreadCounts::new)
     }
 
     /// Counts an execution.
     pub(crate) fn record(&self, thread: usize, slot: usize, time: Duration, is_failed: bool) {
         let counts = self.counts(thread, slot);
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let ns = time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into());
         add(&counts.buckets[bucket(ns)], 1);
         add(&counts.sum_ns, ns);
         if is_failed {

@@ -70,7 +70,7 @@ impl SlowLog {
     /// True if a command of the duration `time` belongs into the log.
     pub(crate) fn wants(&self, time: Duration) -> bool {
         let threshold = self.threshold_us();
-        threshold >= 0 && time.as_micros() >= threshold.unsigned_abs().into()
+        threshold >= 0 && time >= Duration::from_micros(threshold.unsigned_abs())
     }
 
     /// Adds an entry and gives it its number.

@@ -124,7 +124,9 @@ impl Durability {
 
     /// Records the bytes of a batch that the thread with the slot `slot` has written.
     pub(crate) fn record_bytes(&self, slot: usize, bytes: usize) {
-        self.written_bytes[slot % BYTE_COUNTERS].0.fetch_add(bytes as u64, Ordering::Relaxed);
+        let counter = &self.written_bytes[slot % BYTE_COUNTERS].0;
+        // A plain addition: more threads than counters make the figure an estimate.
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(bytes as u64), Ordering::Relaxed);
     }
 
     /// Bytes of the batches after the last sync. Those of EXEC and of the expiry job are not
