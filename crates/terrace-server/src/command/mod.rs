@@ -46,7 +46,7 @@ use crate::store::{Entry, EventClass, Header, View};
 
 pub(crate) use args::Args;
 pub(crate) use execute::execute;
-pub(crate) use observe::observe_last;
+pub(crate) use observe::CommandGroup;
 pub(crate) use table::{Command, SLOTS, all as all_commands, slot_of};
 
 /// True if `name` is a category of commands.

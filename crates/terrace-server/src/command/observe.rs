@@ -17,18 +17,79 @@ pub(super) struct Observed {
     pub(super) is_failed: bool,
 }
 
-/// Records the last command of `session`, unless it was queued or rejected.
-pub(crate) fn observe_last(
-    shared: &Shared,
-    session: &mut Session,
-    args: Args<'_>,
-    time: Duration,
-    thread: usize,
-) {
-    if let (Some(execution), Some((command, slot))) = (session.execution.take(), session.last_command) {
-        let observed = Observed { command, slot, time, is_failed: execution == Execution::Failed };
-        observe(shared, session, &observed, args, thread);
+/// Maximum number of short commands that share one look at the clock.
+const MAX_GROUP: usize = 16;
+/// Threshold of the slow log below which every command is measured alone, in microseconds.
+const EXACT_THRESHOLD_US: i64 = 10_000;
+/// Maximum time that a short command before a long one is assumed to take.
+const SHORT_TIME: Duration = Duration::from_micros(1);
+
+/// Executed commands of a turn that are not recorded yet.
+///
+/// A look at the clock costs several percent of a short command. Short commands of a pipeline
+/// therefore share one, and each of them is recorded with the mean time.
+#[derive(Debug, Default)]
+pub(crate) struct CommandGroup {
+    /// Slots in the table, and whether the command has failed.
+    commands: [(usize, bool); MAX_GROUP],
+    len: usize,
+    is_last_long: bool,
+}
+
+impl CommandGroup {
+    /// Adds the last command of `session`, unless it was queued or rejected. Returns true if the
+    /// caller has to look at the clock now. `is_last` is true without further input.
+    pub(crate) fn add(&mut self, shared: &Shared, session: &mut Session, is_last: bool) -> bool {
+        let (Some(execution), Some((command, slot))) = (session.execution.take(), session.last_command)
+        else {
+            return false;
+        };
+        if let Some(place) = self.commands.get_mut(self.len) {
+            *place = (slot, execution == Execution::Failed);
+            self.len += 1;
+        }
+        self.is_last_long = !command.flags.contains(Flags::FAST) && command.name != "set";
+        self.is_last_long || is_last || self.len == MAX_GROUP || is_exact(shared)
     }
+
+    /// True without commands.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Records the commands, which took `time` together. `args` are those of the last one.
+    pub(crate) fn record(
+        &mut self,
+        shared: &Shared,
+        session: &Session,
+        args: Option<Args<'_>>,
+        time: Duration,
+        thread: usize,
+    ) {
+        let len = std::mem::take(&mut self.len);
+        let Some((last, others)) = self.commands[..len].split_last() else { return };
+        let mean = time / len as u32;
+        let share = if self.is_last_long { mean.min(SHORT_TIME) } else { mean };
+        for (slot, is_failed) in others {
+            shared.command_times.record(thread, *slot, share, *is_failed);
+        }
+        let rest = time.saturating_sub(share * others.len() as u32);
+        let (slot, is_failed) = *last;
+        shared.command_times.record(thread, slot, rest, is_failed);
+        if let (Some((command, _)), Some(args)) = (session.last_command, args) {
+            // A stall of a group belongs to one of its commands. The last one stands for it.
+            let time = if self.is_last_long { rest } else { time };
+            report(shared, session, &Observed { command, slot, time, is_failed }, args);
+        }
+    }
+}
+
+/// True if every command needs a time of its own.
+fn is_exact(shared: &Shared) -> bool {
+    let threshold = shared.slow_log.threshold_us();
+    (0..EXACT_THRESHOLD_US).contains(&threshold)
+        || shared.monitors.is_active()
+        || shared.latency_events.threshold_ms() > 0
 }
 
 /// Records an executed command.
@@ -40,6 +101,11 @@ pub(super) fn observe(
     thread: usize,
 ) {
     shared.command_times.record(thread, observed.slot, observed.time, observed.is_failed);
+    report(shared, session, observed, args);
+}
+
+/// Reports an executed command to MONITOR, the slow log and the latency monitor.
+fn report(shared: &Shared, session: &Session, observed: &Observed, args: Args<'_>) {
     if shared.monitors.is_active() {
         send_to_monitors(shared, session, observed.command, args);
     }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::session::{ReplyMode, Session};
-use crate::command::{self, Args, Flow};
+use crate::command::{self, Args, CommandGroup, Flow};
 use crate::resp::{Limits, Parser, Reply, Step};
 use crate::shared::Shared;
 use crate::store::Scratch;
@@ -40,6 +40,8 @@ pub(super) fn run(
 ) -> (usize, TurnEnd) {
     let start = shared.clock.monotonic();
     let mut now = start;
+    let mut group = CommandGroup::default();
+    let input_len = input.len();
     // The parser is not part of the session meanwhile, so that a command may change the session.
     let mut parser = std::mem::take(&mut session.parser);
     let mut used = 0;
@@ -57,10 +59,13 @@ pub(super) fn run(
                     break if flow == Flow::Paused { TurnEnd::Paused } else { TurnEnd::NeedsSlowPool };
                 }
                 count += 1;
-                // The end of a command is the begin of the next one: one look at the clock.
-                let end = shared.clock.monotonic();
-                command::observe_last(shared, session, args, end.saturating_sub(now), scratch.slot);
-                now = end;
+                let is_last = used + parser.consumed() == input_len;
+                if group.add(shared, session, is_last) {
+                    // The end of a command is the begin of the next one.
+                    let end = shared.clock.monotonic();
+                    group.record(shared, session, Some(args), end.saturating_sub(now), scratch.slot);
+                    now = end;
+                }
             }
         }
         used += parser.consumed();
@@ -74,6 +79,10 @@ pub(super) fn run(
         }
     };
     session.parser = parser;
+    if !group.is_empty() {
+        let time = shared.clock.monotonic().saturating_sub(now);
+        group.record(shared, session, None, time, scratch.slot);
+    }
     shared.counters.record_turn(count as u64);
     session.client.last_active_ms.store(start.as_millis() as u64, std::sync::atomic::Ordering::Relaxed);
     (used, end)
