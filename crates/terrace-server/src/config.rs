@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use terrace::Options;
 
+use crate::conn::TlsFiles;
 use crate::store::{Layout, SyncMode};
+use crate::users::UserConfig;
 
 /// Configuration of a server. The default listens on the loopback address and port 6379.
 #[derive(Debug, Clone)]
@@ -19,8 +21,18 @@ pub struct ServerConfig {
     pub bind: Vec<IpAddr>,
     /// TCP port. None for no TCP at all, 0 for a free port.
     pub port: Option<u16>,
+    /// TLS port with its certificates.
+    pub tls: Option<TlsConfig>,
+    /// Port of `GET /metrics` on the loopback address, 0 for a free one. None for no metrics.
+    pub metrics_port: Option<u16>,
     /// Path of a Unix socket to listen on.
     pub unix_socket: Option<PathBuf>,
+    /// Directory in which TERRACE.CHECKPOINT, SAVE and BGSAVE create checkpoints.
+    pub checkpoints: Option<PathBuf>,
+    /// Names and values of CONFIG SET at the start.
+    pub settings: Vec<(String, String)>,
+    /// Users for AUTH, besides the default user.
+    pub users: Vec<UserConfig>,
     /// Password that clients have to give.
     pub password: Option<String>,
     /// Listens on addresses other than loopback without a password.
@@ -43,8 +55,9 @@ pub struct ServerConfig {
     pub timeout: u64,
     /// Number of worker threads, 1 to 16. None for one less than the number of processors.
     pub workers: Option<usize>,
-    /// Ends the server after SIGTERM and SIGINT.
-    pub handles_signals: bool,
+    /// The server is the whole program: SIGTERM and SIGINT end it, SIGHUP reloads certificates, and
+    /// systemd may supervise it and give it sockets.
+    pub is_program: bool,
 }
 
 impl ServerConfig {
@@ -55,7 +68,12 @@ impl ServerConfig {
             engine: Options::default(),
             bind: vec![IpAddr::from([127, 0, 0, 1])],
             port: Some(6379),
+            tls: None,
+            metrics_port: None,
             unix_socket: None,
+            checkpoints: None,
+            settings: Vec::new(),
+            users: Vec::new(),
             password: None,
             no_protection: false,
             layout: None,
@@ -67,7 +85,7 @@ impl ServerConfig {
             max_clients: 10_000,
             timeout: 0,
             workers: None,
-            handles_signals: false,
+            is_program: false,
         }
     }
 
@@ -86,13 +104,20 @@ impl ServerConfig {
 
     /// Checks the parts of the configuration against each other.
     pub(crate) fn check(&self) -> Result<(), ServeError> {
-        let has_password = self.password.as_ref().is_some_and(|password| !password.is_empty());
-        if self.port.is_none() && self.unix_socket.is_none() {
+        let has_password =
+            self.password.as_ref().is_some_and(|password| !password.is_empty()) || !self.users.is_empty();
+        if self.port.is_none() && self.unix_socket.is_none() && self.tls.is_none() {
             return Err(ServeError::Config("neither a port nor a Unix socket to listen on".into()));
         }
         if self.port.is_some() && !has_password && !self.is_protected() {
             return Err(ServeError::Config(
-                "an address other than loopback needs --requirepass or --no-protection".into(),
+                "an address other than loopback needs --requirepass, --user or --no-protection".into(),
+            ));
+        }
+        let has_certificates = self.tls.as_ref().is_none_or(|tls| tls.files.client_authorities.is_some());
+        if !has_certificates && !has_password && !self.is_protected() {
+            return Err(ServeError::Config(
+                "TLS on an address other than loopback needs --requirepass, --user, --tls-ca or --no-protection".into(),
             ));
         }
         if self.max_clients == 0 {
@@ -100,6 +125,15 @@ impl ServerConfig {
         }
         Ok(())
     }
+}
+
+/// TLS port with its certificates.
+#[derive(Debug, Clone)]
+pub struct TlsConfig {
+    /// TCP port, 0 for a free one. The addresses are those of plain TCP.
+    pub port: u16,
+    /// Files of certificates.
+    pub files: TlsFiles,
 }
 
 /// Reason why a server cannot start or run.
@@ -110,6 +144,8 @@ pub enum ServeError {
     Config(String),
     /// The database cannot be opened or closed.
     Database(String),
+    /// A certificate or a key is missing, damaged or does not match.
+    Certificate(String),
     /// An address cannot be used: the address, and the reason.
     Listen(String, std::io::Error),
     /// The system refused a thread or a runtime.
@@ -119,7 +155,9 @@ pub enum ServeError {
 impl std::fmt::Display for ServeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            ServeError::Config(reason) | ServeError::Database(reason) => f.write_str(reason),
+            ServeError::Config(reason) | ServeError::Database(reason) | ServeError::Certificate(reason) => {
+                f.write_str(reason)
+            }
             ServeError::Listen(address, error) => write!(f, "listen on {address}: {error}"),
             ServeError::System(error) => write!(f, "start the server: {error}"),
         }

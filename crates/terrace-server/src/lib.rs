@@ -5,6 +5,7 @@
 //!   conn/     sockets, workers, turns, clients, channels
 //!   command/  the table of commands and their functions
 //!   script/   Lua scripts: interpreter, libraries, limits
+//!   metrics/  counts, durations, slow commands
 //!   store/    records of both layouts, atomicity, durability, expiry
 //!   server    starts and ends all of it
 //! ```
@@ -14,8 +15,11 @@
 mod command;
 mod config;
 mod conn;
+mod engine_events;
 mod failure;
 mod glob;
+mod listeners;
+mod metrics;
 #[doc(hidden)]
 pub mod resp;
 mod script;
@@ -23,10 +27,14 @@ mod server;
 mod settings;
 mod shared;
 mod store;
+mod systemd;
 mod threads;
+mod users;
 
-pub use config::{ServeError, ServerConfig};
+pub use config::{ServeError, ServerConfig, TlsConfig};
+pub use conn::TlsFiles;
 pub use std::net::IpAddr;
 
 pub use server::{Addresses, ServerHandle, serve};
 pub use store::{Layout, SyncMode};
+pub use users::{Role, UserConfig, hash_password};

@@ -8,31 +8,34 @@
 //!   end: no new clients; the turns end; the replies are sent; sync; close
 //! ```
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use socket2::SockRef;
-use tokio::net::{TcpListener, UnixListener};
+use terrace_sync::native_locks::Mutex;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use crate::command::is_category;
 use crate::config::{ServeError, ServerConfig};
 use crate::conn::{
-    BlockedClients, ClientRegistry, LoginAttempts, NewConnection, Origin, PubSub, SLOW_THREADS, SlowPool,
-    Socket, Worker,
+    BlockedClients, ChannelKind, ClientRegistry, LoginAttempts, Monitors, NewConnection, Pause, PubSub,
+    SLOW_THREADS, SlowPool, Tls, Worker,
 };
+use crate::engine_events::EngineEvents;
+use crate::listeners::Listeners;
+use crate::metrics::{self, CommandTimes, ErrorCounts, LatencyEvents, SlowLog};
 use crate::script::Scripts;
-use crate::settings::{FixedSettings, Settings};
+use crate::settings::{self, FixedSettings, Settings};
 use crate::shared::{Counters, Phase, Shared};
-use crate::store::{ExpiryJob, Scratch, Store, StoreOptions};
-use crate::threads;
+use crate::store::{ExpiryJob, Scratch, Snapshots, Store, StoreOptions};
+use crate::users::Users;
+use crate::{systemd, threads};
 
 /// Maximum time for the replies of clients at the end of the server.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
@@ -49,6 +52,10 @@ const MIN_CLIENT_MEMORY: usize = 512 << 20;
 pub struct Addresses {
     /// TCP addresses with their ports.
     pub tcp: Vec<SocketAddr>,
+    /// Addresses of TLS with their ports.
+    pub tls: Vec<SocketAddr>,
+    /// Address of `GET /metrics`.
+    pub metrics: Option<SocketAddr>,
     /// Path of the Unix socket.
     pub unix: Option<PathBuf>,
     /// Layout of the directory.
@@ -90,15 +97,25 @@ pub fn serve(
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let _entered = runtime.enter();
     let listeners = Listeners::bind(config)?;
+    let metrics = bind_metrics(config)?;
+    let metrics_address = metrics.as_ref().and_then(|listener| listener.local_addr().ok());
     let shared = Arc::new(new_shared(config, &listeners)?);
-    let threads = ServerThreads::start(config, &shared)?;
+    for (name, value) in &config.settings {
+        settings::change(&shared, name, value).map_err(ServeError::Config)?;
+    }
+    let threads = ServerThreads::start(config, &shared, metrics)?;
     let addresses = Addresses {
         tcp: listeners.tcp_addresses(),
+        tls: listeners.tls_addresses(),
+        metrics: metrics_address,
         unix: config.unix_socket.clone(),
         layout: shared.store.layout,
         damage: shared.store.db.recovery().damage.iter().map(ToString::to_string).collect(),
     };
     on_ready(&addresses, ServerHandle { shared: Arc::clone(&shared) });
+    if config.is_program {
+        systemd::notify("READY=1");
+    }
     runtime.block_on(run(config, &shared, &listeners, &threads.senders))?;
     drop(listeners);
     remove_socket(config);
@@ -110,40 +127,64 @@ pub fn serve(
     db.shutdown().map_err(|error| ServeError::Database(error.to_string()))
 }
 
+fn bind_metrics(config: &ServerConfig) -> Result<Option<std::net::TcpListener>, ServeError> {
+    let Some(port) = config.metrics_port else { return Ok(None) };
+    let listener = metrics::bind(port);
+    let named =
+        listener.map_err(|error| ServeError::Listen(format!("127.0.0.1:{port} for the metrics"), error));
+    named.map(Some)
+}
+
 fn new_shared(config: &ServerConfig, listeners: &Listeners) -> Result<Shared, ServeError> {
     let threads = config.worker_count() + SLOW_THREADS + 2;
+    let tls = match &config.tls {
+        Some(tls) => Some(Tls::new(&tls.files, &config.engine.env.fs).map_err(ServeError::Certificate)?),
+        None => None,
+    };
+    let users = Users::new(&config.users, is_category).map_err(ServeError::Config)?;
+    let env = &config.engine.env;
+    let engine_events = Arc::new(EngineEvents::new(Arc::clone(&env.clock), config.engine.listener.clone()));
     let options = StoreOptions {
-        engine: config.engine.clone(),
+        engine: config.engine.clone().listener(Arc::clone(&engine_events) as _),
         layout: config.layout,
         is_read_only: config.read_only,
         sync: config.sync,
         threads,
     };
     let store = Store::open(&config.dir, &options).map_err(ServeError::Database)?;
-    let text = |path: Option<&Path>| path.map_or(String::new(), |path| path.display().to_string());
-    let fixed = FixedSettings {
-        port: listeners.tcp_addresses().first().map_or(0, SocketAddr::port),
-        bind: config.bind.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" "),
-        unix_socket: text(config.unix_socket.as_deref()),
-        dir: text(Some(&config.dir)),
-        is_flush_allowed: config.allow_flush,
-        is_debug_enabled: config.enable_debug,
-        is_protected: config.is_protected(),
-    };
-    let env = &config.engine.env;
+    let pubsub = Arc::new(PubSub::default());
+    connect_events(&store, &pubsub);
     let budget = config.engine.memory_budget.unwrap_or(DEFAULT_BUDGET);
     let run_id = format!("{:016x}{:016x}", env.random.next_u64(), env.random.next_u64());
     Ok(Shared {
         store,
-        settings: Settings::new(config.password.as_deref(), config.max_clients, config.timeout, fixed),
+        settings: Settings::new(
+            config.password.as_deref(),
+            config.max_clients,
+            config.timeout,
+            fixed_settings(config, listeners),
+        ),
+        users,
+        tls,
+        handshakes: AtomicUsize::new(0),
+        snapshots: Snapshots::default(),
+        engine_events,
+        maintenance: Mutex::default(),
+        last_save: (env.clock.wall_us() / 1_000_000).into(),
         clients: ClientRegistry::default(),
         blocked: BlockedClients::default(),
-        pubsub: PubSub::default(),
+        pubsub,
+        monitors: Monitors::default(),
+        pause: Pause::default(),
         slow_pool: SlowPool::default(),
         script_queue: SlowPool::default(),
         scripts: Scripts::new(config.scripts, Arc::clone(&env.clock)),
         login_attempts: LoginAttempts::default(),
         counters: Counters::default(),
+        command_times: CommandTimes::new(threads, crate::command::SLOTS),
+        error_counts: ErrorCounts::default(),
+        slow_log: SlowLog::default(),
+        latency_events: LatencyEvents::default(),
         clock: Arc::clone(&env.clock),
         random: Arc::clone(&env.random),
         started_at: env.clock.monotonic(),
@@ -154,6 +195,29 @@ fn new_shared(config: &ServerConfig, listeners: &Listeners) -> Result<Shared, Se
     })
 }
 
+fn fixed_settings(config: &ServerConfig, listeners: &Listeners) -> FixedSettings {
+    let text = |path: Option<&Path>| path.map_or(String::new(), |path| path.display().to_string());
+    FixedSettings {
+        port: listeners.tcp_addresses().first().map_or(0, SocketAddr::port),
+        bind: config.bind.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(" "),
+        unix_socket: text(config.unix_socket.as_deref()),
+        dir: text(Some(&config.dir)),
+        checkpoints: config.checkpoints.clone(),
+        is_flush_allowed: config.allow_flush,
+        is_debug_enabled: config.enable_debug,
+        is_protected: config.is_protected(),
+    }
+}
+
+/// Publishes the keyspace events of `store` as messages.
+fn connect_events(store: &Store, pubsub: &Arc<PubSub>) {
+    let pubsub = Arc::clone(pubsub);
+    let clock = Arc::clone(&store.clock);
+    store.key_events.connect(Box::new(move |channel, message| {
+        pubsub.publish(ChannelKind::Channel, channel, message, clock.monotonic());
+    }));
+}
+
 /// Threads of a running server.
 struct ServerThreads {
     senders: Vec<UnboundedSender<NewConnection>>,
@@ -162,7 +226,11 @@ struct ServerThreads {
 }
 
 impl ServerThreads {
-    fn start(config: &ServerConfig, shared: &Arc<Shared>) -> io::Result<ServerThreads> {
+    fn start(
+        config: &ServerConfig,
+        shared: &Arc<Shared>,
+        metrics: Option<std::net::TcpListener>,
+    ) -> io::Result<ServerThreads> {
         let mut started = ServerThreads { senders: Vec::new(), workers: Vec::new(), others: Vec::new() };
         let workers = config.worker_count();
         for slot in 0..workers {
@@ -186,6 +254,14 @@ impl ServerThreads {
             started.others.push(thread);
         }
         started.others.push(start_script_thread(shared, workers + SLOW_THREADS + 1)?);
+        if let Some(listener) = metrics {
+            let shared = Arc::clone(shared);
+            let thread = threads::start("metrics", move || {
+                // Without its runtime, the server runs without metrics.
+                let _ = metrics::run(&shared, listener);
+            })?;
+            started.others.push(thread);
+        }
         let syncing = Arc::clone(shared);
         started.others.push(threads::start("sync", move || syncing.store.durability.run(&syncing.store.db))?);
         let expiring = Arc::clone(shared);
@@ -237,84 +313,15 @@ fn run_expiry(shared: &Shared, slot: usize) {
     const MAX_PAUSE: Duration = Duration::from_millis(100);
     let mut job = ExpiryJob::new(slot);
     while !shared.is_draining() {
-        let pause = match shared.is_expiry_job_on.load(Ordering::Relaxed) {
+        shared.snapshots.close_ended(shared.clock.monotonic());
+        // Expired keys remain during CLIENT PAUSE, as in Redis.
+        let is_paused = shared.pause.current(shared.clock.monotonic()).is_some();
+        let pause = match shared.is_expiry_job_on.load(Ordering::Relaxed) && !is_paused {
             true => job.run(&shared.store),
             false => MAX_PAUSE,
         };
         threads::pause(pause.min(MAX_PAUSE));
     }
-}
-
-/// Sockets that accept clients.
-struct Listeners {
-    tcp: Vec<TcpListener>,
-    unix: Option<UnixListener>,
-}
-
-impl Listeners {
-    fn bind(config: &ServerConfig) -> Result<Listeners, ServeError> {
-        let mut tcp = Vec::new();
-        for address in config.bind.iter().filter(|_| config.port.is_some()) {
-            let address = SocketAddr::new(*address, config.port.unwrap_or_default());
-            let listener =
-                bind_tcp(address).map_err(|error| ServeError::Listen(address.to_string(), error))?;
-            tcp.push(listener);
-        }
-        let unix = match &config.unix_socket {
-            Some(path) => {
-                let listener = bind_unix(config, path);
-                Some(listener.map_err(|error| ServeError::Listen(path.display().to_string(), error))?)
-            }
-            None => None,
-        };
-        Ok(Listeners { tcp, unix })
-    }
-
-    fn tcp_addresses(&self) -> Vec<SocketAddr> {
-        self.tcp.iter().filter_map(|listener| listener.local_addr().ok()).collect()
-    }
-
-    /// Waits for the next client.
-    async fn accept(&self) -> io::Result<NewConnection> {
-        std::future::poll_fn(|cx| {
-            for listener in &self.tcp {
-                if let std::task::Poll::Ready(accepted) = listener.poll_accept(cx) {
-                    return std::task::Poll::Ready(accepted.and_then(|(stream, _)| tcp_connection(stream)));
-                }
-            }
-            match &self.unix {
-                Some(listener) => listener.poll_accept(cx).map(|accepted| {
-                    let path = listener.local_addr().ok();
-                    let path = path.and_then(|address| Some(address.as_pathname()?.display().to_string()));
-                    accepted.and_then(|(stream, _)| unix_connection(stream, path.unwrap_or_default()))
-                }),
-                None => std::task::Poll::Pending,
-            }
-        })
-        .await
-    }
-}
-
-fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = std::net::TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    TcpListener::from_std(listener)
-}
-
-/// Binds a Unix socket. A socket that no process listens on any more is replaced.
-fn bind_unix(config: &ServerConfig, path: &Path) -> io::Result<UnixListener> {
-    let listener = match StdUnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if std::os::unix::net::UnixStream::connect(path).is_ok() {
-                return Err(error);
-            }
-            config.engine.env.fs.remove(path).map_err(io::Error::other)?;
-            StdUnixListener::bind(path)?
-        }
-        other => other?,
-    };
-    listener.set_nonblocking(true)?;
-    UnixListener::from_std(listener)
 }
 
 /// Removes the Unix socket. A socket that remains is replaced at the next start.
@@ -324,43 +331,67 @@ fn remove_socket(config: &ServerConfig) {
     }
 }
 
-fn tcp_connection(stream: tokio::net::TcpStream) -> io::Result<NewConnection> {
-    /// Idle time after which the system checks whether the client still exists.
-    const KEEPALIVE: Duration = Duration::from_secs(300);
-    stream.set_nodelay(true)?;
-    SockRef::from(&stream).set_tcp_keepalive(&socket2::TcpKeepalive::new().with_time(KEEPALIVE))?;
-    let peer = stream.peer_addr()?;
-    let local = stream.local_addr()?;
-    let origin = Origin { address: Some(peer.ip()), peer: peer.to_string(), local: local.to_string() };
-    Ok(NewConnection { socket: Socket::Tcp(stream.into_std()?), origin })
+/// Signals to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ServerSignal {
+    /// The number of the signal.
+    End(i32),
+    Reload,
 }
 
-fn unix_connection(stream: tokio::net::UnixStream, path: String) -> io::Result<NewConnection> {
-    let name = format!("{path}:0");
-    let origin = Origin { address: None, peer: name.clone(), local: name };
-    Ok(NewConnection { socket: Socket::Unix(stream.into_std()?), origin })
-}
+/// Signals that end the server, and SIGHUP, which reloads certificates.
+struct Signals(Option<(Signal, Signal, Option<Signal>)>);
 
-/// Signals that end the server.
-struct EndSignals(Option<(Signal, Signal)>);
-
-impl EndSignals {
-    fn new(config: &ServerConfig) -> io::Result<EndSignals> {
-        if !config.handles_signals {
-            return Ok(EndSignals(None));
+impl Signals {
+    fn new(config: &ServerConfig) -> io::Result<Signals> {
+        if !config.is_program {
+            return Ok(Signals(None));
         }
-        Ok(EndSignals(Some((signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))))
+        // Without certificates, SIGHUP ends the process: the terminal was closed.
+        let hangup = config.tls.as_ref().map(|_| signal(SignalKind::hangup())).transpose()?;
+        Ok(Signals(Some((signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, hangup))))
     }
 
-    /// Waits for a signal and returns its number.
-    async fn next(&mut self) -> i32 {
-        match &mut self.0 {
-            Some((terminate, interrupt)) => tokio::select! {
-                _ = terminate.recv() => SignalKind::terminate().as_raw_value(),
-                _ = interrupt.recv() => SignalKind::interrupt().as_raw_value(),
-            },
-            None => std::future::pending().await,
+    /// Waits for a signal.
+    async fn next(&mut self) -> ServerSignal {
+        let Some((terminate, interrupt, hangup)) = &mut self.0 else { return std::future::pending().await };
+        let reload = async {
+            match hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = terminate.recv() => ServerSignal::End(SignalKind::terminate().as_raw_value()),
+            _ = interrupt.recv() => ServerSignal::End(SignalKind::interrupt().as_raw_value()),
+            _ = reload => ServerSignal::Reload,
         }
+    }
+
+    /// Waits for a signal that ends the server.
+    async fn next_end(&mut self) -> i32 {
+        loop {
+            if let ServerSignal::End(number) = self.next().await {
+                return number;
+            }
+        }
+    }
+}
+
+/// Reads the certificates again. After an error, the old ones remain.
+fn reload_certificates(shared: &Shared) {
+    if let Some(Err(reason)) = shared.tls.as_ref().map(Tls::reload) {
+        let line = format!("terrace: warning: the certificates were not reloaded: {reason}\n");
+        // The message may not be writable.
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
+}
+
+/// Waits for the next moment at which systemd expects a sign of life.
+async fn watchdog_pause(period: Option<Duration>) {
+    match period {
+        Some(period) => tokio::time::sleep(period).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -371,7 +402,8 @@ async fn run(
     listeners: &Listeners,
     workers: &[UnboundedSender<NewConnection>],
 ) -> io::Result<()> {
-    let mut signals = EndSignals::new(config)?;
+    let mut signals = Signals::new(config)?;
+    let watchdog = if config.is_program { systemd::watchdog_period() } else { None };
     let mut phase = shared.phase.subscribe();
     let mut next_worker = 0;
     while !shared.is_draining() {
@@ -380,16 +412,23 @@ async fn run(
                 next_worker = (next_worker + 1) % workers.len();
                 admit(shared, accepted, &workers[next_worker]).await;
             }
-            _ = signals.next() => shared.advance_phase(Phase::Draining),
+            signal = signals.next() => match signal {
+                ServerSignal::End(_) => shared.advance_phase(Phase::Draining),
+                ServerSignal::Reload => reload_certificates(shared),
+            },
+            () = watchdog_pause(watchdog) => systemd::notify("WATCHDOG=1"),
             _ = phase.changed() => {}
         }
     }
+    if config.is_program {
+        systemd::notify("STOPPING=1");
+    }
     tokio::select! {
         () = drain(shared) => {}
-        signal = signals.next() => end_process(signal),
+        signal = signals.next_end() => end_process(signal),
     }
     // A signal during the final sync ends the process, too.
-    if config.handles_signals {
+    if config.is_program {
         threads::start("signals", move || wait_for_second_signal(signals))?;
     }
     Ok(())
@@ -404,7 +443,8 @@ async fn admit(
     /// Pause after an error, for example too many open files.
     const PAUSE: Duration = Duration::from_millis(10);
     let Ok(connection) = accepted else { return tokio::time::sleep(PAUSE).await };
-    if shared.clients.len() >= shared.settings.max_clients() {
+    let waiting = shared.handshakes.load(Ordering::Relaxed);
+    if shared.clients.len() + waiting >= shared.settings.max_clients() {
         Counters::add(&shared.counters.rejected_clients);
         connection.socket.refuse(b"-ERR max number of clients reached\r\n");
         return;
@@ -431,9 +471,9 @@ fn end_process(signal: i32) -> ! {
     std::process::exit(128 + signal)
 }
 
-fn wait_for_second_signal(mut signals: EndSignals) {
+fn wait_for_second_signal(mut signals: Signals) {
     if let Ok(runtime) = Builder::new_current_thread().enable_all().build() {
-        let signal = runtime.block_on(signals.next());
+        let signal = runtime.block_on(signals.next_end());
         end_process(signal);
     }
 }

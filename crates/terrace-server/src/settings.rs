@@ -4,13 +4,14 @@
 //! rows of [`WITHOUT_EFFECT`]: clients can set and read them, because clients and test suites do.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use terrace_sync::native_locks::Mutex;
 
-use crate::resp::{Limits, parse_u64};
+use crate::resp::{Limits, parse_i64, parse_u64};
 use crate::shared::Shared;
 use crate::store::{DATABASES, SyncMode};
 
@@ -34,6 +35,8 @@ pub(crate) struct FixedSettings {
     pub(crate) bind: String,
     pub(crate) unix_socket: String,
     pub(crate) dir: String,
+    /// Directory of checkpoints.
+    pub(crate) checkpoints: Option<PathBuf>,
     pub(crate) is_flush_allowed: bool,
     pub(crate) is_debug_enabled: bool,
     pub(crate) is_protected: bool,
@@ -83,6 +86,9 @@ pub(crate) struct Setting {
     set: Option<Change>,
 }
 
+/// Maximum length of the slow log. An entry has at most 32 arguments of 128 bytes.
+const MAX_SLOW_COMMANDS: i64 = 100_000;
+
 /// Settings with an effect.
 static SETTINGS: &[Setting] = &[
     Setting {
@@ -101,14 +107,47 @@ static SETTINGS: &[Setting] = &[
     },
     Setting { name: "lua-time-limit", get: script_limit, set: Some(set_script_limit) },
     Setting {
+        name: "latency-monitor-threshold",
+        get: |shared| shared.latency_events.threshold_ms().to_string(),
+        set: Some(|shared, value| {
+            let ms = number(value, 0, i64::MAX)?;
+            shared.latency_events.set_threshold_ms(ms.unsigned_abs());
+            Ok(())
+        }),
+    },
+    Setting {
         name: "maxclients",
         get: |shared| shared.settings.max_clients().to_string(),
         set: Some(set_max_clients),
+    },
+    Setting {
+        name: "notify-keyspace-events",
+        get: |shared| shared.store.key_events.text(),
+        set: Some(|shared, value| match shared.store.key_events.choose(value) {
+            true => Ok(()),
+            false => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
+        }),
     },
     Setting { name: "port", get: |shared| shared.settings.fixed.port.to_string(), set: None },
     Setting { name: "protected-mode", get: |shared| yes_no(shared.settings.fixed.is_protected), set: None },
     Setting { name: "proto-max-bulk-len", get: |_| Limits::AFTER_LOGIN.arg_bytes.to_string(), set: None },
     Setting { name: "requirepass", get: password_text, set: Some(set_password) },
+    Setting {
+        name: "slowlog-log-slower-than",
+        get: |shared| shared.slow_log.threshold_us().to_string(),
+        set: Some(|shared, value| {
+            shared.slow_log.set_threshold_us(number(value, -1, i64::MAX)?);
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "slowlog-max-len",
+        get: |shared| shared.slow_log.max_len().to_string(),
+        set: Some(|shared, value| {
+            shared.slow_log.set_max_len(number(value, 0, MAX_SLOW_COMMANDS)? as usize);
+            Ok(())
+        }),
+    },
     Setting {
         name: "timeout",
         get: |shared| shared.settings.idle_timeout.load(Ordering::Relaxed).to_string(),
@@ -119,34 +158,80 @@ static SETTINGS: &[Setting] = &[
 
 /// Settings of redis.conf without effect, with the value that they have first.
 static WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("activedefrag", "no"),
+    ("acllog-max-len", "128"),
+    ("active-defrag-cycle-max", "25"),
+    ("active-defrag-cycle-min", "1"),
+    ("active-defrag-ignore-bytes", "104857600"),
+    ("active-defrag-max-scan-fields", "1000"),
+    ("active-defrag-threshold-lower", "10"),
+    ("active-defrag-threshold-upper", "100"),
     ("active-expire-effort", "1"),
+    ("activedefrag", "no"),
+    ("activerehashing", "yes"),
+    ("always-show-logo", "no"),
+    ("aof-load-truncated", "yes"),
+    ("aof-rewrite-incremental-fsync", "yes"),
+    ("aof-timestamp-enabled", "no"),
+    ("aof-use-rdb-preamble", "yes"),
     ("appendonly", "yes"),
+    ("auto-aof-rewrite-min-size", "67108864"),
     ("auto-aof-rewrite-percentage", "100"),
+    ("client-output-buffer-limit", "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"),
     ("client-query-buffer-limit", "268435456"),
-    ("hash-max-listpack-entries", "512"),
+    ("cluster-enabled", "no"),
+    ("crash-log-enabled", "yes"),
+    ("dbfilename", "dump.rdb"),
+    ("disable-thp", "yes"),
+    ("dynamic-hz", "yes"),
+    ("hash-max-listpack-entries", "128"),
     ("hash-max-listpack-value", "64"),
+    ("hll-sparse-max-bytes", "3000"),
     ("hz", "10"),
-    ("latency-monitor-threshold", "0"),
+    ("io-threads", "1"),
+    ("jemalloc-bg-thread", "yes"),
+    ("latency-tracking", "yes"),
+    ("latency-tracking-info-percentiles", "50 99 99.9"),
     ("lazyfree-lazy-eviction", "no"),
     ("lazyfree-lazy-expire", "no"),
+    ("lazyfree-lazy-server-del", "no"),
     ("lazyfree-lazy-user-del", "no"),
     ("lazyfree-lazy-user-flush", "no"),
+    ("lfu-decay-time", "1"),
+    ("lfu-log-factor", "10"),
+    ("list-compress-depth", "0"),
     ("list-max-listpack-size", "-2"),
     ("loglevel", "notice"),
     ("maxmemory", "0"),
+    ("maxmemory-clients", "0"),
+    ("maxmemory-eviction-tenacity", "10"),
     ("maxmemory-policy", "noeviction"),
     ("maxmemory-samples", "5"),
     ("min-replicas-max-lag", "10"),
     ("min-replicas-to-write", "0"),
-    ("notify-keyspace-events", ""),
+    ("no-appendfsync-on-rewrite", "no"),
+    ("oom-score-adj", "no"),
+    ("rdb-save-incremental-fsync", "yes"),
+    ("rdbchecksum", "yes"),
     ("rdbcompression", "yes"),
+    ("repl-backlog-size", "1048576"),
+    ("repl-diskless-load", "disabled"),
+    ("repl-diskless-sync", "yes"),
+    ("repl-diskless-sync-delay", "5"),
+    ("repl-timeout", "60"),
+    ("replica-announced", "yes"),
+    ("replica-lazy-flush", "no"),
+    ("replica-priority", "100"),
+    ("replica-read-only", "yes"),
+    ("replica-serve-stale-data", "yes"),
+    ("sanitize-dump-payload", "no"),
     ("save", ""),
     ("set-max-intset-entries", "512"),
-    ("slowlog-log-slower-than", "10000"),
-    ("slowlog-max-len", "128"),
+    ("set-proc-title", "yes"),
     ("stop-writes-on-bgsave-error", "yes"),
+    ("stream-node-max-bytes", "4096"),
+    ("stream-node-max-entries", "100"),
     ("tcp-keepalive", "300"),
+    ("tracking-table-max-keys", "1000000"),
     ("zset-max-listpack-entries", "128"),
     ("zset-max-listpack-value", "64"),
 ];
@@ -181,9 +266,6 @@ pub(crate) fn change(shared: &Shared, name: &str, value: &str) -> Result<(), Str
         return set(shared, value).map_err(|reason| failed(&reason));
     }
     match WITHOUT_EFFECT.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-        Some(("notify-keyspace-events", _)) if !value.is_empty() => {
-            Err(failed("keyspace events are not supported"))
-        }
         Some((known, _)) => {
             shared.settings.without_effect.lock().insert(known, value.to_owned());
             Ok(())
@@ -194,6 +276,15 @@ pub(crate) fn change(shared: &Shared, name: &str, value: &str) -> Result<(), Str
 
 fn yes_no(is_yes: bool) -> String {
     if is_yes { "yes".into() } else { "no".into() }
+}
+
+/// Returns the integer `text`, if it is between `min` and `max`.
+fn number(text: &str, min: i64, max: i64) -> Result<i64, String> {
+    let number = parse_i64(text.as_bytes()).ok_or("argument couldn't be parsed into an integer")?;
+    match (min..=max).contains(&number) {
+        true => Ok(number),
+        false => Err(format!("argument must be between {min} and {max} inclusive")),
+    }
 }
 
 fn set_sync(shared: &Shared, value: &str) -> Result<(), String> {

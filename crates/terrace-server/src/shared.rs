@@ -1,16 +1,20 @@
 //! State that all threads of the server share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use terrace_env::{Clock, Random};
+use terrace_sync::native_locks::Mutex;
 use tokio::sync::watch;
 
-use crate::conn::{BlockedClients, ClientRegistry, LoginAttempts, PubSub, SlowPool};
+use crate::conn::{BlockedClients, ClientRegistry, LoginAttempts, Monitors, Pause, PubSub, SlowPool, Tls};
+use crate::engine_events::EngineEvents;
+use crate::metrics::{CommandTimes, ErrorCounts, LatencyEvents, SlowLog};
 use crate::script::Scripts;
 use crate::settings::Settings;
-use crate::store::Store;
+use crate::store::{Snapshots, Store};
+use crate::users::Users;
 
 /// Phase of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,15 +28,31 @@ pub(crate) enum Phase {
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) settings: Settings,
+    pub(crate) users: Users,
+    pub(crate) tls: Option<Tls>,
+    /// Number of connections before the end of their TLS handshake.
+    pub(crate) handshakes: AtomicUsize,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) engine_events: Arc<EngineEvents>,
+    /// Held during a checkpoint or a requested compaction.
+    pub(crate) maintenance: Mutex<()>,
+    /// Seconds since 1970 of the last SAVE or checkpoint, or of the start.
+    pub(crate) last_save: AtomicU64,
     pub(crate) clients: ClientRegistry,
     pub(crate) blocked: BlockedClients,
-    pub(crate) pubsub: PubSub,
+    pub(crate) pubsub: Arc<PubSub>,
+    pub(crate) monitors: Monitors,
+    pub(crate) pause: Pause,
     pub(crate) slow_pool: SlowPool,
     /// Queue of the script thread.
     pub(crate) script_queue: SlowPool,
     pub(crate) scripts: Scripts,
     pub(crate) login_attempts: LoginAttempts,
     pub(crate) counters: Counters,
+    pub(crate) command_times: CommandTimes,
+    pub(crate) error_counts: ErrorCounts,
+    pub(crate) slow_log: SlowLog,
+    pub(crate) latency_events: LatencyEvents,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     /// Monotonic time of the start.
@@ -52,6 +72,11 @@ impl Shared {
         *self.phase.borrow() != Phase::Running
     }
 
+    /// True if a new client may run commands at once.
+    pub(crate) fn needs_no_login(&self) -> bool {
+        self.settings.password().is_none() && self.users.is_empty()
+    }
+
     /// Advances the phase.
     pub(crate) fn advance_phase(&self, phase: Phase) {
         self.phase.send_modify(|now| *now = phase.max(*now));
@@ -66,6 +91,8 @@ pub(crate) struct Counters {
     pub(crate) misses: AtomicU64,
     pub(crate) errors: AtomicU64,
     pub(crate) rejected_clients: AtomicU64,
+    pub(crate) bytes_received: AtomicU64,
+    pub(crate) bytes_sent: AtomicU64,
 }
 
 impl Counters {
@@ -80,6 +107,11 @@ impl Counters {
         self.commands.load(Ordering::Relaxed)
     }
 
+    /// Counts bytes.
+    pub(crate) fn add_bytes(counter: &AtomicU64, bytes: usize) {
+        counter.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     /// Counts an event.
     pub(crate) fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
@@ -87,7 +119,8 @@ impl Counters {
 
     /// Sets all counters to zero.
     pub(crate) fn reset(&self) {
-        for counter in [&self.commands, &self.hits, &self.misses, &self.errors, &self.rejected_clients] {
+        let rejected = &self.rejected_clients;
+        for counter in [&self.commands, &self.hits, &self.misses, &self.errors, rejected] {
             counter.store(0, Ordering::Relaxed);
         }
     }

@@ -1,11 +1,17 @@
 //! `terrace serve`: serves a database over the Redis protocol.
 
-use std::io::Write;
-use std::path::PathBuf;
+mod config_file;
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use terrace_server::{Addresses, IpAddr, Layout, ServeError, ServerConfig, SyncMode, serve};
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use terrace_env::Env;
+use terrace_server::{
+    Addresses, IpAddr, Layout, ServeError, ServerConfig, SyncMode, TlsConfig, TlsFiles, UserConfig,
+    hash_password, serve,
+};
 
 use crate::cli::Run;
 use crate::database::{ComparatorArg, MemoryArgs, PathContents};
@@ -20,8 +26,12 @@ use crate::terminal;
 #[derive(Args)]
 pub(crate) struct Serve {
     /// Directory of the database; it is created if it does not exist
-    #[arg(value_name = "DB", value_hint = clap::ValueHint::DirPath)]
-    dir: PathBuf,
+    #[arg(
+        value_name = "DB",
+        value_hint = clap::ValueHint::DirPath,
+        required_unless_present_any = ["config", "hash_password", "print_config"]
+    )]
+    db: Option<PathBuf>,
     /// TCP port; 0 for a free one
     #[arg(long, value_name = "PORT", default_value_t = 6379)]
     port: u16,
@@ -32,7 +42,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH")]
     unix_socket: Option<PathBuf>,
     /// Listen on the Unix socket only
-    #[arg(long, requires = "unix_socket")]
+    #[arg(long)]
     no_tcp: bool,
     /// Moment of the sync: always (before the reply), everysec or no
     #[arg(long, value_name = "MODE", default_value = "everysec", value_parser = sync_parser())]
@@ -41,13 +51,38 @@ pub(crate) struct Serve {
     #[arg(long)]
     read_only: bool,
     #[command(flatten)]
+    configuration: ConfigurationArgs,
+    #[command(flatten)]
     trust: TrustArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
     #[command(flatten)]
     layout: LayoutArgs,
     #[command(flatten)]
     comparator: ComparatorArg,
     #[command(flatten)]
     memory: MemoryArgs,
+}
+
+/// Arguments about the configuration and the operation.
+#[derive(Args)]
+#[command(next_help_heading = "Configuration and operation")]
+struct ConfigurationArgs {
+    /// Configuration file (TOML); each key is the name of an option, and an option overrides it
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    config: Option<PathBuf>,
+    /// Print the configuration with comments, and end
+    #[arg(long)]
+    print_config: bool,
+    /// Setting of CONFIG SET at the start; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    set: Vec<(String, String)>,
+    /// Directory for the copies of TERRACE.CHECKPOINT, SAVE and BGSAVE; it must exist
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    checkpoints: Option<PathBuf>,
+    /// Port of GET /metrics on 127.0.0.1; 0 for a free one
+    #[arg(long, value_name = "PORT")]
+    metrics_port: Option<u16>,
 }
 
 /// Arguments about clients.
@@ -57,17 +92,24 @@ struct TrustArgs {
     /// Password for AUTH
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
+    /// User for AUTH: "NAME role=read|write|admin hash=HASH [prefix=PREFIX] [category=CATEGORY]";
+    /// may be repeated
+    #[arg(long, value_name = "USER", value_parser = UserConfig::parse)]
+    user: Vec<UserConfig>,
+    /// Read a password from the standard input and print its hash for --user
+    #[arg(long)]
+    hash_password: bool,
     /// Listen on other addresses than loopback without a password
     #[arg(long)]
     no_protection: bool,
     /// Maximum number of clients
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = range(1, 1_000_000))]
     max_clients: usize,
     /// Seconds after which an idle connection ends; 0 for no limit
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     timeout: u64,
     /// Threads for connections, 1 to 16 [default: one less than the number of processors]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = range(1, 16))]
     workers: Option<usize>,
     /// Permit DEBUG
     #[arg(long)]
@@ -75,6 +117,24 @@ struct TrustArgs {
     /// Permit Lua scripts: on or off
     #[arg(long, value_name = "MODE", default_value = "on", value_parser = ["on", "off"])]
     scripts: String,
+}
+
+/// Arguments about TLS.
+#[derive(Args)]
+#[command(next_help_heading = "TLS")]
+struct TlsArgs {
+    /// Port of TLS; 0 for a free one
+    #[arg(long, value_name = "PORT", requires = "tls_cert")]
+    tls_port: Option<u16>,
+    /// Certificate of the server and its authorities (PEM); SIGHUP reloads it
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_port"])]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Authorities of client certificates (PEM); each client of TLS needs a certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_ca: Option<PathBuf>,
 }
 
 /// Arguments about the layout.
@@ -89,6 +149,16 @@ struct LayoutArgs {
     allow_flush: bool,
 }
 
+fn range(min: u64, max: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(min..=max)
+}
+
+/// Parses `NAME=VALUE`.
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 fn sync_parser() -> impl TypedValueParser<Value = SyncMode> {
     PossibleValuesParser::new(["always", "everysec", "no"])
         .map(|name| SyncMode::by_name(&name).unwrap_or_default())
@@ -101,22 +171,82 @@ fn layout_parser() -> impl TypedValueParser<Value = Layout> {
 
 impl Run for Serve {
     fn run(self) -> CommandResult {
-        let config = self.config();
+        if self.trust.hash_password {
+            return print_hash();
+        }
+        let own_args = config_file::own_args(std::env::args_os());
+        if self.configuration.print_config {
+            return config_file::print(self.configuration.config.as_deref(), own_args);
+        }
+        let args = match &self.configuration.config {
+            Some(path) => config_file::load(path, own_args)?,
+            None => self,
+        };
+        let config = args.server_config()?;
         check_directory(&config)?;
-        serve(&config, |addresses, _handle| announce(addresses)).map_err(failure)
+        let served = serve(&config, |addresses, _handle| announce(addresses));
+        served.map_err(|error| match (failure(error), lock_holder(&config)) {
+            (Failure::Database(reason), Some(pid)) if reason.contains("open in another process") => {
+                Failure::Database(format!("{reason}: process {pid}"))
+            }
+            (failure, _) => failure,
+        })
     }
 }
 
+/// Returns the process that has the database open, if the system tells it.
+fn lock_holder(config: &ServerConfig) -> Option<u32> {
+    let identity = config.engine.env.fs.identity(&config.dir.join("LOCK")).ok()?;
+    let locks = config_file::read(Path::new("/proc/locks")).ok()?;
+    // Linux puts the low bits of both numbers into the low 32 bits of this value.
+    let device = identity.device;
+    let major = (device >> 8 & 0xfff) | (device >> 32 & !0xfff);
+    let minor = (device & 0xff) | (device >> 12 & 0xffff_ff00);
+    let file = format!("{major:02x}:{minor:02x}:{}", identity.inode);
+    // A line is `1: FLOCK  ADVISORY  WRITE 3740 fe:00:9978202 0 EOF`.
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_lock = words.get(5) == Some(&file.as_str());
+        words.get(4).filter(|_| is_lock)?.parse().ok()
+    })
+}
+
+/// Reads a password and prints its hash.
+fn print_hash() -> CommandResult {
+    /// Maximum length of a password, in bytes.
+    const MAX: u64 = 4096;
+    let mut password = Vec::new();
+    std::io::stdin().lock().take(MAX).read_to_end(&mut password)?;
+    let password = password.strip_suffix(b"\n").unwrap_or(&password);
+    let password = password.strip_suffix(b"\r").unwrap_or(password);
+    if password.is_empty() {
+        return Err(Failure::Usage("the password on the standard input is empty".into()));
+    }
+    let random = Env::default().random;
+    let salt = [random.next_u64().to_le_bytes(), random.next_u64().to_le_bytes()].concat();
+    let salt = salt.try_into().unwrap_or([0; 16]);
+    let hash = hash_password(password, salt).map_err(Failure::Usage)?;
+    writeln!(terminal::output(), "{hash}")?;
+    Ok(())
+}
+
 impl Serve {
-    fn config(self) -> ServerConfig {
-        let read_only = self.read_only || !self.comparator.is_writable(&self.dir);
-        let options = self.comparator.options_for_reading(&self.dir);
-        let mut config = ServerConfig::new(self.dir);
+    fn server_config(self) -> Result<ServerConfig, Failure> {
+        let dir =
+            self.db.ok_or_else(|| Failure::Usage("no directory of a database (DB, or key \"db\")".into()))?;
+        let read_only = self.read_only || !self.comparator.is_writable(&dir);
+        let options = self.comparator.options_for_reading(&dir);
+        let mut config = ServerConfig::new(dir);
         config.engine = self.memory.apply_to(options);
         config.bind = self.bind;
         config.port = (!self.no_tcp).then_some(self.port);
+        config.tls = self.tls.config();
+        config.metrics_port = self.configuration.metrics_port;
         config.unix_socket = self.unix_socket;
+        config.checkpoints = self.configuration.checkpoints;
+        config.settings = self.configuration.set;
         config.password = self.trust.requirepass;
+        config.users = self.trust.user;
         config.no_protection = self.trust.no_protection;
         config.layout = self.layout.layout;
         config.read_only = read_only;
@@ -127,8 +257,16 @@ impl Serve {
         config.max_clients = self.trust.max_clients;
         config.timeout = self.trust.timeout;
         config.workers = self.trust.workers;
-        config.handles_signals = true;
-        config
+        config.is_program = true;
+        Ok(config)
+    }
+}
+
+impl TlsArgs {
+    fn config(self) -> Option<TlsConfig> {
+        let files =
+            TlsFiles { certificates: self.tls_cert?, key: self.tls_key?, client_authorities: self.tls_ca };
+        Some(TlsConfig { port: self.tls_port?, files })
     }
 }
 
@@ -157,6 +295,7 @@ fn announce(addresses: &Addresses) {
         Layout::Typed => "typed",
     };
     let mut places: Vec<String> = addresses.tcp.iter().map(ToString::to_string).collect();
+    places.extend(addresses.tls.iter().map(|address| format!("tls {address}")));
     places.extend(addresses.unix.as_ref().map(|path| path.display().to_string()));
     let mut out = terminal::output();
     // The server works without a reader of its output.

@@ -1,5 +1,9 @@
 //! `terrace serve`: its messages, exit codes, and its end by a signal.
-#![allow(clippy::unwrap_used, reason = "a failed step is a failed test")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests prepare files and wait for processes, and a failed step is a failed test"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -64,11 +68,299 @@ fn new_directory() {
 fn options_that_contradict_each_other() {
     let test = CliTest::with_entries("a\tb\n");
     test.run("serve db --bind 0.0.0.0").assert_contains(2, &["--requirepass"]);
-    test.run("serve db --no-tcp").assert_contains(2, &["--unix-socket"]);
+    test.run("serve db --no-tcp").assert_contains(2, &["Unix socket"]);
     test.run("serve db --layout typed --port 0").assert_contains(3, &["raw layout"]);
     test.run("serve db --sync sometimes").assert_contains(2, &["sometimes"]);
     test.file("notes.txt", "mine").run("serve . --port 0").assert_contains(3, &["without a database"]);
     test.run("serve missing --read-only --port 0").assert_contains(3, &["missing"]);
     test.run("serve db --port 0 --unix-socket no/such/dir/socket")
         .assert_contains(4, &["no/such/dir/socket"]);
+}
+
+/// Text of `--print-config` after `args`.
+fn printed(test: &CliTest, args: &str) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_terrace"))
+        .current_dir(test.path(""))
+        .args(["serve", "--print-config"])
+        .args(args.split_whitespace())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn configuration_file() {
+    let test = CliTest::new();
+    test.file(
+        "serve.toml",
+        "db = \"new\"\nport = 0\nrequirepass = \"secret\"\nset = [\"slowlog-max-len=7\"]\n",
+    );
+    let (mut child, line) = start(&test, &["--config", "serve.toml", "--requirepass", "other"]);
+    let replies = talk(&line, "AUTH secret\r\nAUTH other\r\nCONFIG GET slowlog-max-len\r\nQUIT\r\n");
+    assert!(
+        replies.starts_with("-WRONGPASS") && replies.contains("+OK\r\n") && replies.contains("$1\r\n7\r\n"),
+        "{replies}"
+    );
+    assert_eq!(terminate(&mut child), Some(0));
+}
+
+#[test]
+fn printed_configuration_is_a_file() {
+    let test = CliTest::new();
+    let first =
+        printed(&test, "--port 7000 --bind ::1 --bind 127.0.0.1 --read-only --set hz=1 --timeout 5 here");
+    for line in [
+        "# TCP port; 0 for a free one",
+        "port = 7000",
+        "bind = [\"::1\", \"127.0.0.1\"]",
+        "read-only = true",
+        "no-tcp = false",
+        "set = [\"hz=1\"]",
+        "db = \"here\"",
+        "# requirepass =",
+    ] {
+        assert!(first.lines().any(|found| found == line), "{line}\n{first}");
+    }
+    test.file("serve.toml", &first);
+    assert_eq!(printed(&test, "--config serve.toml"), first);
+}
+
+#[test]
+fn wrong_configurations() {
+    let test = CliTest::new();
+    for (text, code, expected) in [
+        ("prot = 1\n", 2, "serve.toml: unknown key \"prot\""),
+        ("port = 70000\n", 2, "70000"),
+        ("workers = 17\n", 2, "1..=16"),
+        ("max-clients = 0\n", 2, "1..=1000000"),
+        ("sync = \"sometimes\"\n", 2, "sometimes"),
+        ("port = \n", 2, "serve.toml: "),
+        ("set = [\"slowlog-max-len=x\"]\n", 2, "slowlog-max-len"),
+        ("set = [\"nosuch=1\"]\n", 2, "nosuch"),
+        ("user = [\"bob role=root\"]\n", 2, "role \"root\""),
+        ("[[user]]\nname = \"bob\"\nrole = \"read\"\nhash = \"x\"\n", 2, "user bob: hash"),
+        ("tls-port = 1\n", 2, "--tls-cert"),
+    ] {
+        test.file("serve.toml", format!("db = \"new\"\n{text}"));
+        let port = if text.contains("port") { "" } else { "--port 0" };
+        let run = test.run(&format!("serve --config serve.toml {port}"));
+        run.assert_contains(code, &[expected]);
+    }
+    test.run("serve --config missing.toml").assert_contains(4, &["missing.toml"]);
+    test.run("serve --port 0").assert_contains(2, &["DB"]);
+}
+
+#[test]
+fn hash_of_a_password() {
+    let test = CliTest::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+        .args(["serve", "--hash-password"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"secret\n").unwrap();
+    let hash = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
+    let user = format!("bob role=read prefix=a: hash={}", hash.trim_end());
+    let (mut child, line) = start(&test, &["new", "--user", &user]);
+    let replies = talk(&line, "AUTH bob secret\r\nGET a:1\r\nGET b\r\nQUIT\r\n");
+    assert!(replies.starts_with("+OK\r\n$-1\r\n-NOPERM "), "{replies}");
+    assert_eq!(terminate(&mut child), Some(0));
+}
+
+#[test]
+fn port_in_use() {
+    let test = CliTest::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for option in ["--port", "--metrics-port"] {
+        let other = if option == "--port" { "" } else { "--port 0" };
+        test.run(&format!("serve new {option} {port} {other}"))
+            .assert_contains(4, &[&format!("listen on 127.0.0.1:{port}"), "in use"]);
+    }
+}
+
+#[test]
+fn socket_path_that_is_too_long() {
+    let test = CliTest::new();
+    test.run(&format!("serve new --port 0 --unix-socket {}", "x".repeat(200)))
+        .assert_contains(4, &["listen on xxx", "SUN_LEN"]);
+}
+
+#[test]
+fn directory_that_another_process_has_open() {
+    let test = CliTest::new();
+    let (mut child, _line) = start(&test, &["new"]);
+    test.run("serve new --port 0").assert_contains(3, &["open in another process", &child.id().to_string()]);
+    assert_eq!(terminate(&mut child), Some(0));
+}
+
+/// Runs the program as another user, for whom permissions count.
+fn run_as_nobody(test: &CliTest, args: &[&str]) -> std::process::Output {
+    let program = test.path("terrace");
+    std::fs::copy(env!("CARGO_BIN_EXE_terrace"), &program).unwrap();
+    let mut words = vec!["timeout", "20", program.to_str().unwrap()];
+    if rustix::process::geteuid().is_root() {
+        words.splice(0..0, ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"]);
+    }
+    words.extend(args);
+    Command::new(words[0]).args(&words[1..]).current_dir(test.path("")).output().unwrap()
+}
+
+#[test]
+fn directory_without_permission() {
+    use std::os::unix::fs::PermissionsExt;
+    let test = CliTest::with_entries("a\tb\n");
+    std::fs::set_permissions(test.path(""), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let check = |mode, expected: &str| {
+        std::fs::set_permissions(test.path("db"), std::fs::Permissions::from_mode(mode)).unwrap();
+        let output = run_as_nobody(&test, &["serve", "db", "--port", "0"]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_one_line = text.lines().count() == 1 && text.starts_with("terrace: ");
+        assert!(
+            output.status.code() == Some(3) && is_one_line && text.contains(expected),
+            "{mode:o}: {text}"
+        );
+    };
+    check(0o000, "ermission denied");
+    check(0o555, "ermission denied");
+    std::fs::set_permissions(test.path("db"), std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Runs the program on a small file system of its own, which `prepare` changes first.
+fn run_on_small_disk(test: &CliTest, prepare: &str) -> Option<std::process::Output> {
+    let dir = test.path("disk");
+    std::fs::create_dir(&dir).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=64k tmpfs {0} && cd {0} && {prepare} && exec timeout 20 {1} serve {0}/db --port 0",
+        dir.display(),
+        env!("CARGO_BIN_EXE_terrace")
+    );
+    let output = Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let is_possible = !text.contains("unshare:") && !text.contains("mount:");
+    if !is_possible {
+        let _ = writeln!(std::io::stderr(), "NOT TESTED: a small file system needs root: {text}");
+    }
+    is_possible.then_some(output)
+}
+
+#[test]
+fn full_and_read_only_disks() {
+    for (prepare, expected) in [
+        ("head -c 70000 /dev/zero > fill 2>/dev/null; true", "o space left on device"),
+        ("mkdir db && mount -o remount,ro .", "ead-only file system"),
+    ] {
+        let test = CliTest::new();
+        let Some(output) = run_on_small_disk(&test, prepare) else { return };
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_one_line = text.lines().count() == 1 && text.starts_with("terrace: ");
+        assert!(
+            output.status.code() == Some(3) && is_one_line && text.contains(expected),
+            "{prepare}: {text}"
+        );
+    }
+}
+
+#[test]
+fn certificates_that_do_not_match() {
+    let test = CliTest::new();
+    for name in ["one", "two"] {
+        let made = Command::new("openssl")
+            .current_dir(test.path(""))
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+            .args(["-subj", "/CN=localhost", "-days", "2", "-keyout", &format!("{name}.key")])
+            .args(["-out", &format!("{name}.pem")])
+            .output();
+        let Ok(made) = made else {
+            let _ = writeln!(std::io::stderr(), "NOT TESTED: openssl is not installed");
+            return;
+        };
+        assert!(made.status.success());
+    }
+    test.run("serve new --port 0 --tls-port 0 --tls-cert one.pem --tls-key two.key")
+        .assert_contains(4, &["one.pem: the certificate does not match the key two.key"]);
+    let (mut child, line) =
+        start(&test, &["new", "--tls-port", "0", "--tls-cert", "one.pem", "--tls-key", "one.key"]);
+    assert!(line.contains(", tls 127.0.0.1:"), "{line}");
+    // A reload with a wrong key keeps the old certificate, and the server runs on.
+    let pid = child.id().to_string();
+    std::fs::copy(test.path("two.key"), test.path("one.key")).unwrap();
+    assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(child.try_wait().unwrap(), None);
+    let tls = line.trim_end().rsplit("tls ").next().unwrap().split(',').next().unwrap().to_owned();
+    let fingerprint = |script: &str| {
+        let script = format!("{script} | openssl x509 -noout -fingerprint 2>/dev/null");
+        Command::new("sh").current_dir(test.path("")).args(["-c", &script]).output().unwrap().stdout
+    };
+    let served = || fingerprint(&format!("openssl s_client -connect {tls} </dev/null 2>/dev/null"));
+    let first = fingerprint("cat one.pem");
+    assert_eq!(served(), first);
+    std::fs::copy(test.path("two.pem"), test.path("one.pem")).unwrap();
+    assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    let second = fingerprint("cat two.pem");
+    assert_ne!(second, first);
+    let is_reloaded = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        served() == second
+    });
+    assert!(is_reloaded);
+    assert_eq!(terminate(&mut child), Some(0));
+}
+
+#[test]
+fn messages_to_systemd() {
+    use std::os::unix::net::UnixDatagram;
+    let test = CliTest::new();
+    let path = test.path("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+        .current_dir(test.path(""))
+        .args(["serve", "--port", "0", "new"])
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "200000")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let message = || {
+        let mut buffer = [0; 64];
+        let len = socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..len]).into_owned()
+    };
+    assert_eq!(message(), "READY=1");
+    assert_eq!(message(), "WATCHDOG=1");
+    assert_eq!(message(), "WATCHDOG=1");
+    assert_eq!(terminate(&mut child), Some(0));
+    assert!((0..20).any(|_| message() == "STOPPING=1"));
+}
+
+#[test]
+fn socket_from_systemd() {
+    /// Opens a socket like systemd, and becomes the server.
+    const SCRIPT: &str = "import os, socket, sys\n\
+        s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\n\
+        os.set_inheritable(s.fileno(), True); s.fileno() == 3 or os.dup2(s.fileno(), 3)\n\
+        os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))\n\
+        print(s.getsockname()[1], flush=True)\n\
+        os.execv(sys.argv[1], sys.argv[1:])\n";
+    let test = CliTest::new();
+    let started = Command::new("python3")
+        .current_dir(test.path(""))
+        .args(["-c", SCRIPT, env!("CARGO_BIN_EXE_terrace"), "serve", "new", "--port", "1"])
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = started else {
+        let _ = writeln!(std::io::stderr(), "NOT TESTED: python3 is not installed");
+        return;
+    };
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let port = lines.next().unwrap().unwrap();
+    let line = lines.next().unwrap().unwrap();
+    assert!(line.ends_with(&format!("listening on 127.0.0.1:{port}")), "{line}");
+    assert_eq!(talk(&line, "PING\r\nQUIT\r\n"), "+PONG\r\n+OK\r\n");
+    assert_eq!(terminate(&mut child), Some(0));
 }

@@ -40,6 +40,11 @@ impl<'a> Args<'a> {
         (begin.min(args.len())..args.len()).map(move |index| args.at(index))
     }
 
+    /// Arguments without the first `count`, as the arguments of another command.
+    pub(crate) fn skip(&self, count: usize) -> Args<'a> {
+        Args { buffer: self.buffer, ranges: self.ranges.get(count..).unwrap_or_default() }
+    }
+
     /// True if argument `index` is `word`, in any case.
     pub(crate) fn is(&self, index: usize, word: &str) -> bool {
         self.at(index).eq_ignore_ascii_case(word.as_bytes())

@@ -107,11 +107,11 @@ pub(super) fn bitcount(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         4 | 5 => {
             let start = args.integer(2)?;
             let end = args.integer(3)?;
-            let is_in_bits = is_in_bits(args, 4)?;
             if start < 0 && end < 0 && start > end {
+                // Redis does not look at the unit then.
                 0..0
             } else {
-                bit_range(value.len(), start, end, is_in_bits)
+                bit_range(value.len(), start, end, is_in_bits(args, 4)?)
             }
         }
         _ => return Err(Failure::SYNTAX),

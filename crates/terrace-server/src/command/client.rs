@@ -1,12 +1,14 @@
 //! CLIENT and its subcommands.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::subcommand::{Subcommand, dispatch};
 use super::{Args, Call};
-use crate::conn::{Client, ClientType, ReplyMode, Unblocked};
+use crate::conn::{Client, ClientType, PauseKind, ReplyMode, Unblocked};
 use crate::failure::{CommandResult, Failure};
-use crate::resp::{Reply, parse_u64};
+use crate::resp::{Reply, parse_i64, parse_u64};
 
 /// CLIENT subcommand
 pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -20,14 +22,15 @@ static CLIENT: &[Subcommand] = &[
     Subcommand { name: "info", arity: 2, run: info },
     Subcommand { name: "kill", arity: -3, run: kill },
     Subcommand { name: "list", arity: -2, run: list },
-    Subcommand { name: "no-evict", arity: 3, run: ok_on_off },
+    Subcommand { name: "no-evict", arity: 3, run: no_evict },
+    Subcommand { name: "pause", arity: -3, run: pause },
     Subcommand { name: "reply", arity: 3, run: reply },
     Subcommand { name: "setinfo", arity: 4, run: ok },
     Subcommand { name: "setname", arity: 3, run: setname },
     Subcommand { name: "tracking", arity: -3, run: tracking },
     Subcommand { name: "trackinginfo", arity: 2, run: trackinginfo },
     Subcommand { name: "unblock", arity: -3, run: unblock },
-    Subcommand { name: "unpause", arity: 2, run: ok },
+    Subcommand { name: "unpause", arity: 2, run: unpause },
 ];
 
 fn ok(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
@@ -35,10 +38,33 @@ fn ok(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
-fn ok_on_off(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+/// CLIENT NO-EVICT ON | OFF
+fn no_evict(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if !args.is(2, "ON") && !args.is(2, "OFF") {
         return Err(Failure::SYNTAX);
     }
+    call.session.client.is_kept.store(args.is(2, "ON"), Ordering::Relaxed);
+    ok(call, args)
+}
+
+/// CLIENT PAUSE milliseconds [WRITE | ALL]
+fn pause(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let ms = parse_i64(args.at(2)).ok_or(Failure::reply("ERR timeout is not an integer or out of range"))?;
+    let ms = u64::try_from(ms).map_err(|_| Failure::reply("ERR timeout is negative"))?;
+    let kind = match args.len() {
+        3 => PauseKind::All,
+        4 if args.is(3, "ALL") => PauseKind::All,
+        4 if args.is(3, "WRITE") => PauseKind::Write,
+        _ => return Err(Failure::reply("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+    };
+    let now = call.shared.clock.monotonic();
+    call.shared.pause.begin(kind, now.saturating_add(Duration::from_millis(ms)), now);
+    ok(call, args)
+}
+
+/// CLIENT UNPAUSE
+fn unpause(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    call.shared.pause.end();
     ok(call, args)
 }
 
@@ -111,6 +137,7 @@ struct KillFilter<'a> {
     peer: Option<&'a [u8]>,
     local: Option<&'a [u8]>,
     client_type: Option<Option<ClientType>>,
+    user: Option<&'a [u8]>,
     spares_caller: bool,
 }
 
@@ -120,6 +147,7 @@ impl KillFilter<'_> {
             && self.peer.is_none_or(|peer| peer == client.peer.as_bytes())
             && self.local.is_none_or(|local| local == client.local.as_bytes())
             && self.client_type.is_none_or(|wanted| wanted == Some(client.client_type()))
+            && self.user.is_none_or(|user| user == client.user.lock().as_bytes())
             && !(self.spares_caller && client.id == caller.id)
     }
 }
@@ -129,7 +157,7 @@ fn kill(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let filter = if is_old_form {
         KillFilter { peer: Some(args.at(2)), ..KillFilter::default() }
     } else {
-        kill_filter(args)?
+        kill_filter(call, args)?
     };
     let mut clients = call.shared.clients.all();
     clients.retain(|client| filter.is_match(client, &call.session.client));
@@ -149,7 +177,14 @@ fn kill(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
-fn kill_filter(args: Args<'_>) -> CommandResult<KillFilter<'_>> {
+fn known_user<'a>(call: &Call<'_>, name: &'a [u8]) -> CommandResult<&'a [u8]> {
+    match call.shared.users.find(name) {
+        Some(_) => Ok(name),
+        None => Err(Failure::reply(format!("ERR No such user '{}'", String::from_utf8_lossy(name)))),
+    }
+}
+
+fn kill_filter<'a>(call: &Call<'_>, args: Args<'a>) -> CommandResult<KillFilter<'a>> {
     let mut filter = KillFilter { spares_caller: true, ..KillFilter::default() };
     if args.len() % 2 == 1 {
         return Err(Failure::SYNTAX);
@@ -167,7 +202,8 @@ fn kill_filter(args: Args<'_>) -> CommandResult<KillFilter<'_>> {
             filter.client_type = Some(client_type(value)?);
         } else if args.is(index, "SKIPME") {
             filter.spares_caller = !args.is(index + 1, "NO");
-        } else if args.is(index, "USER") && value == b"default" {
+        } else if args.is(index, "USER") {
+            filter.user = Some(known_user(call, value)?);
         } else {
             return Err(Failure::SYNTAX);
         }

@@ -43,6 +43,8 @@ fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 fn resetstat(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
     call.shared.counters.reset();
+    call.shared.command_times.reset();
+    call.shared.error_counts.reset();
     call.reply.ok();
     Ok(())
 }

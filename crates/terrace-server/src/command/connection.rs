@@ -1,13 +1,15 @@
 //! Commands of the connection: AUTH, HELLO, PING, SELECT and others.
 
+use std::sync::Arc;
+
 use super::keys::existing_database;
 use super::{Args, Call};
 use crate::conn::{ReplyMode, is_equal};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::parse_i64;
+use crate::shared::Shared;
+use crate::users::{DEFAULT_USER, DenialEntry, User};
 
-/// Name of the only user.
-const DEFAULT_USER: &[u8] = b"default";
 /// Version of Redis whose replies the server gives.
 pub(super) const REDIS_VERSION: &str = "7.0.15";
 
@@ -48,7 +50,9 @@ pub(super) fn reset(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
     call.session.set_resp3(false, call.reply);
     call.session.reply_mode = ReplyMode::On;
     call.session.client.name.lock().clear();
-    call.session.is_authenticated = call.shared.settings.password().is_none();
+    let default = call.shared.users.default_user();
+    call.session.log_in(default);
+    call.session.is_authenticated = call.shared.needs_no_login();
     call.reply.status("RESET");
     Ok(())
 }
@@ -64,7 +68,7 @@ pub(super) fn select(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 /// AUTH [username] password
 pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let (user, password) = match args.len() {
-        2 => (DEFAULT_USER, args.at(1)),
+        2 => (DEFAULT_USER.as_bytes(), args.at(1)),
         3 => (args.at(1), args.at(2)),
         _ => return Err(Failure::SYNTAX),
     };
@@ -79,18 +83,41 @@ pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> CommandResult {
-    let now = call.shared.clock.monotonic();
-    if !call.shared.login_attempts.permit(call.session.address, now) {
+    let shared = call.shared;
+    let is_default = user == DEFAULT_USER.as_bytes();
+    if !is_default {
+        // A hash takes about 20 ms.
+        call.require_slow_pool()?;
+    }
+    let now = shared.clock.monotonic();
+    if !shared.login_attempts.permit(call.session.address, now) {
         return Err(Failure::reply("ERR too many login attempts, wait for a second"));
     }
-    let expected = call.shared.settings.password();
-    // Without a password, every one is right, as in Redis.
-    let is_right = expected.is_none_or(|expected| is_equal(&expected, password));
-    if !is_right || user != DEFAULT_USER {
+    let found = if is_default { default_user(shared, password) } else { shared.users.verify(user, password) };
+    let Some(found) = found else {
+        shared.users.record_denial(DenialEntry {
+            reason: "auth",
+            object: b"AUTH".to_vec(),
+            user: String::from_utf8_lossy(&user[..user.len().min(64)]).into_owned(),
+            client: call.session.client.describe(now),
+            at: now,
+            count: 0,
+        });
         return Err(Failure::reply("WRONGPASS invalid username-password pair or user is disabled."));
-    }
-    call.session.is_authenticated = true;
+    };
+    call.session.log_in(found);
     Ok(())
+}
+
+/// Returns the default user if `password` is right.
+fn default_user<'a>(shared: &'a Shared, password: &[u8]) -> Option<&'a Arc<User>> {
+    let is_right = match shared.settings.password() {
+        Some(expected) => is_equal(&expected, password),
+        // Without a password, every one is right, as in Redis. With users, the default user has
+        // none.
+        None => shared.users.is_empty(),
+    };
+    is_right.then(|| shared.users.default_user())
 }
 
 /// HELLO [protover [AUTH username password] [SETNAME clientname]]

@@ -6,15 +6,17 @@
 //!   write: pass of the gate; run; commit          read: run
 //! ```
 
+use super::permission::{Denial, denial};
 use super::ready::serve_blocked;
 use super::subcommand::is_arity;
 use super::table::{self, Command, Flags, Handler};
 use super::{Args, Call, Flow, multi, script};
-use crate::conn::Session;
+use crate::conn::{Execution, PauseKind, Session};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::shared::{Counters, Shared};
-use crate::store::{Pass, Scratch, SyncMode, View};
+use crate::store::{EventClass, Pass, Scratch, SyncMode, View};
+use crate::users::DenialEntry;
 
 /// Number of arguments of a command above which it runs in the slow pool.
 const MAX_ARGS_ON_WORKER: usize = 2000;
@@ -28,12 +30,26 @@ pub(crate) fn execute(
     reply: &mut Reply,
 ) -> Flow {
     let before = reply.len();
-    let result = check(shared, session, args).and_then(|command| {
+    session.execution = None;
+    let checked = check(shared, session, args);
+    if let Ok(command) = checked
+        && is_paused(shared, command)
+    {
+        return Flow::Paused;
+    }
+    if checked.is_err()
+        && let Some(command) = table::find(args.at(0))
+    {
+        shared.command_times.record_rejected(scratch.slot, table::slot_of(command));
+    }
+    let result = checked.and_then(|command| {
         note_command(session, command);
         if session.multi.is_some() && !command.flags.contains(Flags::NOT_QUEUED) {
             multi::queue(session, command, args, reply)
         } else {
-            run(shared, session, command, args, scratch, reply)
+            let result = run(shared, session, command, args, scratch, reply);
+            session.execution = Some(if result.is_ok() { Execution::Done } else { Execution::Failed });
+            result
         }
     });
     match result {
@@ -49,17 +65,31 @@ pub(crate) fn execute(
         Err(failure) => {
             reply.truncate(before);
             reply.error(failure.text().as_bytes());
-            Counters::add(&shared.counters.errors);
+            count_error(shared, &failure);
             Flow::Done
         }
     }
 }
 
 fn note_command(session: &mut Session, command: &'static Command) {
-    if !std::ptr::eq(session.last_command, command.name) {
-        session.last_command = command.name;
+    if !session.last_command.is_some_and(|(last, _)| std::ptr::eq(last, command)) {
+        session.last_command = Some((command, table::slot_of(command)));
         *session.client.last_command.lock() = command.name;
     }
+}
+
+/// Counts the error reply of `failure`.
+pub(super) fn count_error(shared: &Shared, failure: &Failure) {
+    Counters::add(&shared.counters.errors);
+    shared.error_counts.record(&failure.text());
+}
+
+/// True if `command` has to wait for the end of CLIENT PAUSE.
+fn is_paused(shared: &Shared, command: &Command) -> bool {
+    let Some(kind) = shared.pause.current_kind(|| shared.clock.monotonic()) else { return false };
+    kind == PauseKind::All
+        || command.flags.contains(Flags::WRITE)
+        || matches!(command.name, "publish" | "spublish" | "exec")
 }
 
 /// Returns the command, unless the client may not run it now. An error aborts MULTI.
@@ -81,6 +111,9 @@ fn check_command(shared: &Shared, session: &Session, args: Args<'_>) -> CommandR
     if !session.is_authenticated && !command.flags.contains(Flags::NO_AUTH) {
         return Err(Failure::reply("NOAUTH Authentication required."));
     }
+    if let Some(denial) = denial(&session.user, command, args) {
+        return Err(denied(shared, session, denial));
+    }
     if matches!(command.handler, Handler::Unsupported) {
         return Err(Failure::reply(format!(
             "ERR the command '{}' is not supported by Terrace",
@@ -98,6 +131,34 @@ fn check_command(shared: &Shared, session: &Session, args: Args<'_>) -> CommandR
         check_writable(shared)?;
     }
     Ok(command)
+}
+
+/// Records a denial and returns its error.
+pub(super) fn denied(shared: &Shared, session: &Session, denial: Denial) -> Failure {
+    let (reason, object, text) = match denial {
+        Denial::Command(name) => {
+            let text = format!("NOPERM this user has no permissions to run the '{name}' command");
+            ("command", name.into_bytes(), text)
+        }
+        Denial::Key(key) => {
+            let text = "NOPERM this user has no permissions to access one of the keys used as arguments";
+            ("key", key, text.to_owned())
+        }
+        Denial::Channel(channel) => {
+            let text = "NOPERM this user has no permissions to access one of the channels used as arguments";
+            ("channel", channel, text.to_owned())
+        }
+    };
+    let now = shared.clock.monotonic();
+    shared.users.record_denial(DenialEntry {
+        reason,
+        object: object[..object.len().min(128)].to_vec(),
+        user: session.user.name.to_string(),
+        client: session.client.describe(now),
+        at: now,
+        count: 0,
+    });
+    Failure::reply(text)
 }
 
 pub(super) fn check_writable(shared: &Shared) -> CommandResult {
@@ -163,6 +224,7 @@ fn run(
         None => View::new(&shared.store, scratch),
     };
     let mut call = Call { shared, session, view, reply };
+    call.view.reports_misses = !is_write && shared.store.key_events.wants(EventClass::MISS);
     function(&mut call, args)?;
     if is_write && call.view.commit()? {
         let changed = if has_waiters { changed_keys(&call, command) } else { Vec::new() };

@@ -3,7 +3,7 @@
 use super::set::TimeUnit;
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::store::{Entry, Layout, Replaced};
+use crate::store::{Entry, EventClass, Layout, Replaced};
 
 /// Conditions of EXPIRE.
 #[derive(Debug, Default)]
@@ -50,8 +50,14 @@ fn set_expiry(call: &mut Call<'_>, args: Args<'_>, unit: TimeUnit, command: &str
         return Ok(());
     };
     match u64::try_from(at).ok().filter(|_| at > now) {
-        Some(at) => put_expiry(call, &args[1], &entry, Some(at))?,
-        None => call.delete(&args[1], &entry)?,
+        Some(at) => {
+            put_expiry(call, &args[1], &entry, Some(at))?;
+            call.notify(EventClass::GENERIC, "expire", &args[1]);
+        }
+        None => {
+            call.delete(&args[1], &entry)?;
+            call.notify(EventClass::GENERIC, "del", &args[1]);
+        }
     }
     call.reply.integer(1);
     Ok(())
@@ -138,6 +144,7 @@ pub(super) fn persist(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let entry = entry.filter(|entry| entry.expires_at().is_some());
     if let Some(entry) = &entry {
         put_expiry(call, &args[1], entry, None)?;
+        call.notify(EventClass::GENERIC, "persist", &args[1]);
     }
     call.reply.integer(i64::from(entry.is_some()));
     Ok(())

@@ -3,7 +3,7 @@
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::{extended_sum, format_double, parse_double, parse_i64};
-use crate::store::{Entry, Replaced};
+use crate::store::{Entry, EventClass, Replaced};
 
 /// INCR key
 pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -38,6 +38,7 @@ fn add(call: &mut Call<'_>, key: &[u8], increment: i64) -> CommandResult {
     let mut buffer = itoa::Buffer::new();
     let expires_at = old.as_ref().and_then(Entry::expires_at);
     call.put_string(key, buffer.format(sum).as_bytes(), expires_at, Replaced::Read(old.as_ref()))?;
+    call.notify(EventClass::STRING, "incrby", key);
     call.reply.integer(sum);
     Ok(())
 }
@@ -61,6 +62,7 @@ pub(super) fn incrbyfloat(call: &mut Call<'_>, args: Args<'_>) -> CommandResult 
     };
     let expires_at = old.as_ref().and_then(Entry::expires_at);
     call.put_string(&args[1], sum.as_bytes(), expires_at, Replaced::Read(old.as_ref()))?;
+    call.notify(EventClass::STRING, "incrbyfloat", &args[1]);
     call.reply.bulk(sum);
     Ok(())
 }

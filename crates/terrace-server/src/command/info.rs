@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::connection::REDIS_VERSION;
 use super::scan::count_keys;
-use super::{Args, Call};
+use super::{Args, Call, all_commands, slot_of};
 use crate::conn::ChannelKind;
 use crate::failure::CommandResult;
 use crate::store::DATABASES;
@@ -24,6 +24,9 @@ static SECTIONS: &[Section] = &[
     Section { name: "Stats", write: stats },
     Section { name: "Replication", write: replication },
     Section { name: "CPU", write: cpu },
+    Section { name: "Commandstats", write: command_stats },
+    Section { name: "Errorstats", write: error_stats },
+    Section { name: "Latencystats", write: latency_stats },
     Section { name: "Cluster", write: cluster },
     Section { name: "Keyspace", write: keyspace },
     Section { name: "Terrace", write: terrace },
@@ -31,9 +34,14 @@ static SECTIONS: &[Section] = &[
 
 /// INFO [section ..]
 pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let is_all = args.len() == 1 || ["all", "default", "everything"].iter().any(|word| is_named(args, word));
+    let is_all = ["all", "everything"].iter().any(|word| is_named(args, word));
+    let is_default = args.len() == 1 || is_named(args, "default");
     let mut text = String::new();
-    for section in SECTIONS.iter().filter(|section| is_all || is_named(args, section.name)) {
+    for section in SECTIONS {
+        let is_long = matches!(section.name, "Commandstats" | "Latencystats");
+        if !(is_all || (is_default && !is_long) || is_named(args, section.name)) {
+            continue;
+        }
         if !text.is_empty() {
             text += "\r\n";
         }
@@ -93,6 +101,7 @@ fn persistence(call: &mut Call<'_>, text: &mut String) -> CommandResult {
     line(text, "loading", 0);
     line(text, "rdb_bgsave_in_progress", 0);
     line(text, "rdb_last_bgsave_status", "ok");
+    line(text, "rdb_last_save_time", call.shared.last_save.load(Ordering::Relaxed));
     line(text, "aof_enabled", 1);
     line(text, "aof_rewrite_in_progress", 0);
     line(text, "aof_last_write_status", if durability.failure().is_some() { "err" } else { "ok" });
@@ -105,6 +114,8 @@ fn stats(call: &mut Call<'_>, text: &mut String) -> CommandResult {
     line(text, "total_connections_received", shared.clients.total());
     line(text, "total_commands_processed", counters.commands());
     line(text, "rejected_connections", counters.rejected_clients.load(Ordering::Relaxed));
+    line(text, "total_net_input_bytes", counters.bytes_received.load(Ordering::Relaxed));
+    line(text, "total_net_output_bytes", counters.bytes_sent.load(Ordering::Relaxed));
     line(text, "expired_keys", shared.store.expired_keys.load(Ordering::Relaxed));
     line(text, "evicted_keys", 0);
     line(text, "keyspace_hits", counters.hits.load(Ordering::Relaxed));
@@ -123,6 +134,41 @@ fn replication(_call: &mut Call<'_>, text: &mut String) -> CommandResult {
 }
 
 fn cpu(_call: &mut Call<'_>, _text: &mut String) -> CommandResult {
+    Ok(())
+}
+
+fn command_stats(call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    for command in all_commands() {
+        let Some(totals) = call.shared.command_times.totals(slot_of(command)) else { continue };
+        let us = totals.time.as_micros();
+        let mean = totals.time.as_secs_f64() * 1e6 / totals.calls().max(1) as f64;
+        let value = format!(
+            "calls={},usec={us},usec_per_call={mean:.2},rejected_calls={},failed_calls={}",
+            totals.calls(),
+            totals.rejected,
+            totals.failed
+        );
+        line(text, &format!("cmdstat_{}", command.name), value);
+    }
+    Ok(())
+}
+
+fn error_stats(call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    for (word, count) in call.shared.error_counts.all() {
+        line(text, &format!("errorstat_{word}"), format!("count={count}"));
+    }
+    Ok(())
+}
+
+fn latency_stats(call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    for command in all_commands() {
+        let Some(totals) = call.shared.command_times.totals(slot_of(command)) else { continue };
+        if totals.calls() > 0 {
+            let us = |percent| totals.durations.percentile(percent).as_secs_f64() * 1e6;
+            let value = format!("p50={:.3},p99={:.3},p99.9={:.3}", us(50.0), us(99.0), us(99.9));
+            line(text, &format!("latency_percentiles_usec_{}", command.name), value);
+        }
+    }
     Ok(())
 }
 

@@ -6,7 +6,9 @@ use super::subcommand::{Subcommand, dispatch};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::parse_i64;
-use crate::store::{Entry, KeyRange, Layout, Replaced, ValueType, damaged_record, not_in_raw_mode};
+use crate::store::{
+    Entry, EventClass, KeyRange, Layout, Replaced, ValueType, damaged_record, not_in_raw_mode,
+};
 
 /// DEL key ..; UNLINK
 pub(super) fn del(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -15,6 +17,7 @@ pub(super) fn del(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         let entry = if deleted.contains(key) { None } else { call.get(key)? };
         if let Some(entry) = entry {
             call.delete(key, &entry)?;
+            call.notify(EventClass::GENERIC, "del", key);
             deleted.insert(key);
         }
     }
@@ -69,6 +72,8 @@ fn rename_key(call: &mut Call<'_>, args: Args<'_>, may_replace: bool) -> Command
     let database = call.session.database;
     call.view.delete_record_of(database, &args[1], entry.expires_at())?;
     move_value(call, database, &args[2], &entry, replaced.as_ref())?;
+    call.notify(EventClass::GENERIC, "rename_from", &args[1]);
+    call.notify(EventClass::GENERIC, "rename_to", &args[2]);
     Ok(true)
 }
 
@@ -80,6 +85,7 @@ fn move_value(
     entry: &Entry,
     replaced: Option<&Entry>,
 ) -> CommandResult {
+    notify_replaced(call, database, key, replaced);
     call.view.put(database, key, &entry.header, entry.value(), Replaced::Read(replaced))
 }
 
@@ -95,10 +101,18 @@ fn put_copy(
     if entry.header.value_type == ValueType::String {
         return move_value(call, database, &args[2], entry, replaced);
     }
+    notify_replaced(call, database, &args[2], replaced);
     let object = entry.object().ok_or_else(|| damaged_record(&args[1]))?;
     call.check_members_on_worker(object.count)?;
     let copy = call.view.copy_object(&object)?;
     call.view.replace_with_object(database, &args[2], &copy, Replaced::Read(replaced))
+}
+
+/// Redis deletes a replaced value first, so the key is a new one.
+fn notify_replaced(call: &mut Call<'_>, database: u8, key: &[u8], replaced: Option<&Entry>) {
+    if replaced.is_some() {
+        call.view.notify(database, EventClass::NEW, "new", key);
+    }
 }
 
 /// COPY source destination [DB database] [REPLACE]
@@ -125,6 +139,7 @@ pub(super) fn copy(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let entry = entry.filter(|_| may_replace || replaced.is_none());
     if let Some(entry) = &entry {
         put_copy(call, args, database, entry, replaced.as_ref())?;
+        call.view.notify(database, EventClass::GENERIC, "copy_to", &args[2]);
     }
     call.reply.integer(i64::from(entry.is_some()));
     Ok(())
@@ -155,6 +170,8 @@ pub(super) fn move_(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if let Some(entry) = &entry {
         move_value(call, database, &args[1], entry, None)?;
         call.view.delete_record_of(call.session.database, &args[1], entry.expires_at())?;
+        call.notify(EventClass::GENERIC, "move_from", &args[1]);
+        call.view.notify(database, EventClass::GENERIC, "move_to", &args[1]);
     }
     call.reply.integer(i64::from(entry.is_some()));
     Ok(())

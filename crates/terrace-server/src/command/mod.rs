@@ -8,10 +8,12 @@
 //!
 //! A new command is one row and one function. A new type of values is one file.
 
+mod acl;
 mod args;
 mod bitfield;
 mod bitmap;
 mod blocking;
+mod checkpoint;
 mod client;
 mod command_info;
 mod config;
@@ -26,10 +28,15 @@ mod hyperloglog;
 mod increment;
 mod info;
 mod keys;
+mod latency;
 mod lcs;
 mod list;
 mod members;
+mod memory;
+mod monitor;
 mod multi;
+mod observe;
+mod permission;
 mod pubsub;
 mod ready;
 mod registers;
@@ -38,6 +45,8 @@ mod script;
 mod server;
 mod set;
 mod sets;
+mod slowlog;
+mod snapshot;
 mod sort;
 mod sorted_set;
 mod strings;
@@ -49,11 +58,17 @@ use crate::conn::Session;
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::shared::Shared;
-use crate::store::{Entry, Header, Object, Replaced, ValueType, View};
+use crate::store::{Entry, EventClass, Header, Object, Replaced, ValueType, View};
 
 pub(crate) use args::Args;
 pub(crate) use execute::{execute, is_script};
-pub(crate) use table::Command;
+pub(crate) use observe::CommandGroup;
+pub(crate) use table::{Command, SLOTS, all as all_commands, slot_of};
+
+/// True if `name` is a category of commands.
+pub(crate) fn is_category(name: &str) -> bool {
+    table::CATEGORIES.contains(&name)
+}
 
 /// Number of members of an object that a command may read on a worker.
 const MAX_MEMBERS_ON_WORKER: u64 = 1000;
@@ -67,6 +82,8 @@ pub(crate) enum Flow {
     NeedsSlowPool,
     /// The script thread has to repeat the command. It had no effect and no reply.
     NeedsScriptThread,
+    /// The command waits for the end of CLIENT PAUSE. It had no effect and no reply.
+    Paused,
 }
 
 /// Execution of a command: its client, its reads and writes, its reply.
@@ -122,6 +139,11 @@ impl Call<'_> {
     /// Fails on a worker for a command that reads `count` members, if these are many.
     fn check_members_on_worker(&self, count: u64) -> CommandResult {
         check_members(&self.view, count)
+    }
+
+    /// Notes an event of `key` in the client's database. The commit publishes it.
+    fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
+        self.view.notify(self.session.database, class, name, key);
     }
 
     /// Fails on a worker, so that a thread of the slow pool repeats the command.

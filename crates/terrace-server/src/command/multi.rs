@@ -5,15 +5,16 @@
 
 use std::sync::atomic::Ordering;
 
-use super::execute::{enter_alone, note_write};
+use super::execute::{count_error, enter_alone, note_write};
+use super::observe::{Observed, observe};
 use super::ready::serve_blocked;
-use super::table::{Command, Flags, Handler};
+use super::table::{Command, Flags, Handler, slot_of};
 use super::{Args, Call};
 use crate::conn::{Multi, QueuedCommand, Session, WatchedKey};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::shared::Shared;
-use crate::store::{Scratch, View};
+use crate::store::{EventClass, Scratch, View};
 
 /// Maximum size of the queued commands of a client, in bytes.
 const MAX_QUEUE: usize = 64 << 20;
@@ -189,12 +190,20 @@ fn run_all(
 fn run_queued(call: &mut Call<'_>, queued: &QueuedCommand) {
     let before = call.reply.len();
     let args = Args::new(&queued.bytes, &queued.args);
+    let is_write = queued.command.flags.contains(Flags::WRITE);
+    call.view.reports_misses = !is_write && call.shared.store.key_events.wants(EventClass::MISS);
+    let start = call.shared.clock.monotonic();
     let result = match queued.command.handler {
         Handler::Run(function) => function(call, args),
         Handler::Exec | Handler::Unsupported => Ok(()),
     };
-    if let Err(failure) = result {
+    if let Err(failure) = &result {
         call.reply.truncate(before);
         call.reply.error(failure.text().as_bytes());
+        count_error(call.shared, failure);
     }
+    let time = call.shared.clock.monotonic().saturating_sub(start);
+    let observed =
+        Observed { command: queued.command, slot: slot_of(queued.command), time, is_failed: result.is_err() };
+    observe(call.shared, call.session, &observed, args, call.view.scratch.slot);
 }

@@ -117,7 +117,7 @@ pub(super) fn dbsize(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
 pub(super) fn count_keys(call: &mut Call<'_>, database: u8) -> CommandResult<KeyCount> {
     let sequence = call.shared.store.db.snapshot().sequence();
     let now_ms = call.view.now_ms();
-    let is_in_transaction = call.view.is_transaction();
+    let is_in_transaction = call.view.is_transaction() || call.view.is_of_snapshot();
     let known = call.shared.store.key_counts.lock()[usize::from(database)];
     let known = known.filter(|known| known.sequence == sequence && known.valid_until > now_ms);
     if let Some(known) = known.filter(|_| !is_in_transaction) {

@@ -135,9 +135,24 @@ pub(super) fn debug(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 static DEBUG: &[Subcommand] = &[
+    Subcommand { name: "change-repl-id", arity: 2, run: debug_ok },
+    Subcommand { name: "error", arity: 3, run: debug_error },
+    Subcommand { name: "loadaof", arity: 2, run: debug_ok },
+    Subcommand { name: "log", arity: 3, run: debug_ok },
+    Subcommand { name: "reload", arity: -2, run: debug_ok },
     Subcommand { name: "set-active-expire", arity: 3, run: debug_expiry },
     Subcommand { name: "sleep", arity: 3, run: debug_sleep },
 ];
+
+/// The database is on disk already, so a reload changes nothing.
+fn debug_ok(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    call.reply.ok();
+    Ok(())
+}
+
+fn debug_error(_call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    Err(Failure::reply(String::from_utf8_lossy(args.at(2)).into_owned()))
+}
 
 fn debug_sleep(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     /// Maximum time, in seconds.

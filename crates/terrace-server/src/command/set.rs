@@ -2,7 +2,7 @@
 
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::store::{Entry, Replaced};
+use crate::store::{Entry, EventClass, Replaced};
 
 /// Condition on the existence of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +106,7 @@ pub(super) fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if args.len() == 3 {
         // The common case reads nothing.
         call.put_string(&args[1], &args[2], None, Replaced::Unread)?;
+        call.notify(EventClass::STRING, "set", &args[1]);
         call.reply.ok();
         return Ok(());
     }
@@ -130,6 +131,7 @@ pub(super) fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     }
     let replaced = if needs_old { Replaced::Read(old.as_ref()) } else { Replaced::Unread };
     put_with_expiry(call, &args[1], &args[2], options.expiry, replaced)?;
+    notify_set(call, &args[1], options.expiry);
     if !options.returns_old {
         call.reply.ok();
     }
@@ -155,11 +157,20 @@ fn put_with_expiry(
     call.put_string(key, value, expires_at, replaced)
 }
 
+/// Notes the events of a SET: the new value, and its expiry.
+fn notify_set(call: &mut Call<'_>, key: &[u8], expiry: NewExpiry) {
+    call.notify(EventClass::STRING, "set", key);
+    if let NewExpiry::At(_) = expiry {
+        call.notify(EventClass::GENERIC, "expire", key);
+    }
+}
+
 /// SETNX key value
 pub(super) fn setnx(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let is_missing = call.get(&args[1])?.is_none();
     if is_missing {
         call.put_string(&args[1], &args[2], None, Replaced::Read(None))?;
+        call.notify(EventClass::STRING, "set", &args[1]);
     }
     call.reply.integer(i64::from(is_missing));
     Ok(())
@@ -179,6 +190,7 @@ fn set_with_time(call: &mut Call<'_>, args: Args<'_>, ms: i64, command: &str) ->
     let unit = TimeUnit { ms, is_absolute: false };
     let at = parse_expiry(call, unit, args.at(2), command)?;
     put_with_expiry(call, &args[1], &args[3], NewExpiry::At(at), Replaced::Unread)?;
+    notify_set(call, &args[1], NewExpiry::At(at));
     call.reply.ok();
     Ok(())
 }
@@ -187,17 +199,20 @@ fn set_with_time(call: &mut Call<'_>, args: Args<'_>, ms: i64, command: &str) ->
 pub(super) fn getset(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let old = call.get_string(&args[1])?;
     call.reply.optional_bulk(old.as_ref().map(Entry::value));
-    call.put_string(&args[1], &args[2], None, Replaced::Read(old.as_ref()))
+    call.put_string(&args[1], &args[2], None, Replaced::Read(old.as_ref()))?;
+    call.notify(EventClass::STRING, "set", &args[1]);
+    Ok(())
 }
 
 /// GETDEL key
 pub(super) fn getdel(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let old = call.get_string(&args[1])?;
     call.reply.optional_bulk(old.as_ref().map(Entry::value));
-    match &old {
-        Some(old) => call.delete(&args[1], old),
-        None => Ok(()),
+    if let Some(old) = &old {
+        call.delete(&args[1], old)?;
+        call.notify(EventClass::GENERIC, "del", &args[1]);
     }
+    Ok(())
 }
 
 /// GETEX key [EX | PX | EXAT | PXAT time | PERSIST]
@@ -216,6 +231,12 @@ pub(super) fn getex(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     };
     if is_change {
         put_with_expiry(call, &args[1], old.value(), options.expiry, Replaced::Read(Some(&old)))?;
+        let name = match options.expiry {
+            NewExpiry::At(at) if at <= call.view.now_ms() => "del",
+            NewExpiry::At(_) => "expire",
+            _ => "persist",
+        };
+        call.notify(EventClass::GENERIC, name, &args[1]);
     }
     Ok(())
 }
@@ -228,6 +249,7 @@ pub(super) fn cas(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let outcome = compare(entry.as_ref(), &args[2]);
     if outcome == 1 {
         call.put_string(&args[1], &args[3], None, Replaced::Read(entry.as_ref()))?;
+        call.notify(EventClass::STRING, "set", &args[1]);
     }
     call.reply.integer(outcome);
     Ok(())
@@ -241,6 +263,7 @@ pub(super) fn cad(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let outcome = compare(entry.as_ref(), &args[2]);
     if let Some(entry) = entry.filter(|_| outcome == 1) {
         call.delete(&args[1], &entry)?;
+        call.notify(EventClass::GENERIC, "del", &args[1]);
     }
     call.reply.integer(outcome);
     Ok(())

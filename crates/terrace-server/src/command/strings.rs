@@ -4,7 +4,7 @@ use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Limits;
 use crate::shared::Counters;
-use crate::store::Replaced;
+use crate::store::{EventClass, Replaced};
 
 /// Maximum size of a string, in bytes.
 const MAX_STRING: usize = Limits::AFTER_LOGIN.arg_bytes;
@@ -78,6 +78,7 @@ fn check_pairs(args: Args<'_>, name: &str) -> CommandResult {
 fn put_pairs(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     for index in (1..args.len()).step_by(2) {
         call.put_string(&args[index], &args[index + 1], None, Replaced::Unread)?;
+        call.notify(EventClass::STRING, "set", &args[index]);
     }
     Ok(())
 }
@@ -98,6 +99,7 @@ pub(super) fn append(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let value = [old, &args[2]].concat();
     let expires_at = entry.as_ref().and_then(|entry| entry.expires_at());
     call.put_string(&args[1], &value, expires_at, Replaced::Read(entry.as_ref()))?;
+    call.notify(EventClass::STRING, "append", &args[1]);
     call.reply.count(value.len());
     Ok(())
 }
@@ -151,6 +153,7 @@ pub(super) fn setrange(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     value[offset..end].copy_from_slice(&args[3]);
     let expires_at = entry.as_ref().and_then(|entry| entry.expires_at());
     call.put_string(&args[1], &value, expires_at, Replaced::Read(entry.as_ref()))?;
+    call.notify(EventClass::STRING, "setrange", &args[1]);
     call.reply.count(value.len());
     Ok(())
 }

@@ -149,6 +149,29 @@ fn record_bounds(call: &mut Call<'_>, range: &KeyRange) -> (Vec<u8>, Option<Vec<
     (begin, end)
 }
 
+/// Record keys at the ends of the range that the first two arguments are.
+pub(super) fn parse_record_bounds(
+    call: &mut Call<'_>,
+    args: Args<'_>,
+) -> CommandResult<(Vec<u8>, Option<Vec<u8>>)> {
+    let range = bounds(args.at(1), args.at(2))?;
+    Ok(record_bounds(call, &range))
+}
+
+/// TERRACE.EVENTS [count]
+pub(super) fn events(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let count = if args.len() > 1 { args.integer(1)? } else { 100 };
+    let count = usize::try_from(count).map_err(|_| Failure::NOT_AN_INTEGER)?;
+    let events = call.shared.engine_events.last(count);
+    call.reply.array(events.len());
+    for event in events {
+        call.reply.array(2);
+        call.reply.integer(event.at_ms as i64);
+        call.reply.bulk(event.text);
+    }
+    Ok(())
+}
+
 /// TERRACE.SIZE min max
 pub(super) fn size(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let range = bounds(args.at(1), args.at(2))?;

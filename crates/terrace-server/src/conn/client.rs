@@ -39,6 +39,11 @@ pub(crate) struct Client {
     /// Name of the last command.
     pub(crate) last_command: Mutex<&'static str>,
     pub(crate) database: AtomicU8,
+    /// Name of the user.
+    pub(crate) user: Mutex<Arc<str>>,
+    pub(crate) is_monitor: AtomicBool,
+    /// True after CLIENT NO-EVICT ON: the client is disconnected last for its memory.
+    pub(crate) is_kept: AtomicBool,
     pub(crate) is_resp3: AtomicBool,
     /// Number of queued commands of MULTI plus one, or 0 outside of MULTI.
     pub(crate) queued: AtomicUsize,
@@ -86,6 +91,9 @@ impl Client {
             last_active_ms: AtomicU64::new(now.as_millis() as u64),
             last_command: Mutex::new("NULL"),
             database: AtomicU8::new(0),
+            user: Mutex::new("default".into()),
+            is_monitor: AtomicBool::new(false),
+            is_kept: AtomicBool::new(false),
             is_resp3: AtomicBool::new(false),
             queued: AtomicUsize::new(0),
             subscriptions: Default::default(),
@@ -164,9 +172,12 @@ impl Client {
         let mut mailbox = self.mailbox.lock();
         self.has_events.store(false, Ordering::Release);
         for message in mailbox.messages.drain(..) {
-            // In version 2, a message is an array.
-            output.push(if is_resp3 { b'>' } else { b'*' });
-            output.extend_from_slice(message.get(1..).unwrap_or_default());
+            let begin = output.len();
+            output.extend_from_slice(&message);
+            // In version 2, a message is an array. A line of MONITOR is a status in both.
+            if !is_resp3 && message.first() == Some(&b'>') {
+                output[begin] = b'*';
+            }
         }
         mailbox.bytes = 0;
         mailbox.over_soft_limit_since = None;
@@ -179,29 +190,34 @@ impl Client {
         if is_subscribed { ClientType::PubSub } else { ClientType::Normal }
     }
 
+    /// Letters of the flags in CLIENT LIST.
+    fn flags(&self) -> String {
+        let letters = [
+            ('O', self.is_monitor.load(Ordering::Relaxed)),
+            ('P', self.client_type() == ClientType::PubSub),
+            ('b', self.is_blocked.load(Ordering::Relaxed)),
+            ('x', self.queued.load(Ordering::Relaxed) > 0),
+            ('e', self.is_kept.load(Ordering::Relaxed)),
+        ];
+        let flags: String = letters.iter().filter(|(_, is_set)| *is_set).map(|(letter, _)| letter).collect();
+        if flags.is_empty() { "N".into() } else { flags }
+    }
+
     /// Line of CLIENT LIST.
     pub(crate) fn describe(&self, now: Duration) -> String {
         let load = |number: &AtomicUsize| number.load(Ordering::Relaxed);
         let idle_ms = (now.as_millis() as u64).saturating_sub(self.last_active_ms.load(Ordering::Relaxed));
-        let flags = if self.is_blocked.load(Ordering::Relaxed) {
-            "b"
-        } else if load(&self.queued) > 0 {
-            "x"
-        } else if self.client_type() == ClientType::PubSub {
-            "P"
-        } else {
-            "N"
-        };
         format!(
-            "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={flags} db={} sub={} psub={} ssub={} \
+            "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} \
              multi={} qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem={} \
-             events=r cmd={} user=default redir=-1 resp={}",
+             events=r cmd={} user={} redir=-1 resp={}",
             self.id,
             self.peer,
             self.local,
             String::from_utf8_lossy(&self.name.lock()),
             now.saturating_sub(self.connected_at).as_secs(),
             idle_ms / 1000,
+            self.flags(),
             self.database.load(Ordering::Relaxed),
             load(&self.subscriptions[0]),
             load(&self.subscriptions[1]),
@@ -210,6 +226,7 @@ impl Client {
             load(&self.buffered),
             load(&self.buffered),
             *self.last_command.lock(),
+            *self.user.lock(),
             if self.is_resp3.load(Ordering::Relaxed) { 3 } else { 2 },
         )
     }
@@ -276,7 +293,10 @@ impl ClientRegistry {
     /// Disconnects the client with the most buffered bytes.
     pub(crate) fn kill_largest(&self) {
         let clients = self.clients.lock();
-        if let Some(largest) = clients.values().max_by_key(|client| client.buffered.load(Ordering::Relaxed)) {
+        let largest = clients.values().max_by_key(|client| {
+            (!client.is_kept.load(Ordering::Relaxed), client.buffered.load(Ordering::Relaxed))
+        });
+        if let Some(largest) = largest {
             largest.kill();
         }
     }

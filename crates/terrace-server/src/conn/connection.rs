@@ -26,10 +26,10 @@ use super::stream::Stream;
 use super::turn::{self, TurnEnd};
 use super::worker::{Origin, Worker};
 use crate::resp::Reply;
-use crate::shared::Shared;
+use crate::shared::{Counters, Shared};
 
-/// Time until a new client has to be logged in.
-const LOGIN_TIME: Duration = Duration::from_secs(10);
+/// Time until a new client has to be logged in, and time of a TLS handshake.
+pub(super) const LOGIN_TIME: Duration = Duration::from_secs(10);
 /// Time until a command has to be complete.
 const COMMAND_TIME: Duration = Duration::from_secs(30);
 /// Size of the unsent replies above which the connection reads no input, in bytes.
@@ -74,8 +74,8 @@ pub(crate) async fn serve_connection(
 ) {
     let id = shared.clients.next_id();
     let client = Arc::new(Client::new(id, origin.peer, origin.local, shared.clock.monotonic()));
-    let is_authenticated = shared.settings.password().is_none();
-    let session = Box::new(Session::new(Arc::clone(&client), origin.address, is_authenticated));
+    let user = Arc::clone(shared.users.default_user());
+    let session = Box::new(Session::new(Arc::clone(&client), origin.address, user, shared.needs_no_login()));
     let now = Instant::now();
     shared.clients.insert(&client);
     let mut connection = Connection {
@@ -119,7 +119,8 @@ impl Connection {
             if was_blocked && self.session.blocked.is_none() && !self.continue_input().await {
                 break;
             }
-            if self.session.should_close && self.session.output.is_empty() {
+            let is_sent = self.session.output.is_empty() && !self.stream.has_unsent();
+            if self.session.should_close && is_sent {
                 break;
             }
         }
@@ -150,6 +151,14 @@ impl Connection {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wakeup> {
         if self.session.client.register(cx.waker()) {
             return Poll::Ready(Wakeup::Events);
+        }
+        if self.stream.has_unsent() {
+            if self.stream.poll_flush(cx).is_err() {
+                return Poll::Ready(Wakeup::End);
+            }
+            if !self.stream.has_unsent() {
+                return Poll::Ready(Wakeup::Output);
+            }
         }
         if !self.session.output.is_empty() {
             match self.stream.poll_write(cx, &self.session.output) {
@@ -203,6 +212,7 @@ impl Connection {
 
     /// Runs turns until the input of `len` bytes is used. Returns false if the connection ends.
     async fn serve_input(&mut self, len: usize) -> bool {
+        Counters::add_bytes(&self.shared.counters.bytes_received, len);
         if self.shared.settings.idle_timeout().is_some() {
             self.last_input = Instant::now();
         }
@@ -240,6 +250,11 @@ impl Connection {
                     return false;
                 }
                 if !self.drain_output().await {
+                    return false;
+                }
+                end = self.pending_turn();
+            } else if end == TurnEnd::Paused {
+                if !self.wait_for_pause().await {
                     return false;
                 }
                 end = self.pending_turn();
@@ -300,7 +315,7 @@ impl Connection {
         let mut reply = self.worker.reply.borrow_mut();
         let mut arg_ranges = self.worker.arg_ranges.borrow_mut();
         reply.set_resp3(session.is_resp3);
-        // A parsed command keeps its memory.
+        // A parsed command that waited has its arguments in memory of its own.
         let is_swapped = !session.is_parsed;
         if is_swapped {
             session.parser.swap_memory(&mut arg_ranges);
@@ -315,7 +330,12 @@ impl Connection {
 
     /// Continues with the next commands in the slow pool or on the script thread.
     async fn slow_turn(&mut self, is_script: bool) -> Option<TurnEnd> {
-        let placeholder = Box::new(Session::new(Arc::clone(&self.session.client), None, false));
+        let placeholder = Box::new(Session::new(
+            Arc::clone(&self.session.client),
+            None,
+            Arc::clone(&self.session.user),
+            false,
+        ));
         let mut session = std::mem::replace(&mut self.session, placeholder);
         let shared = Arc::clone(&self.shared);
         let (sender, receiver) = oneshot::channel();
@@ -333,6 +353,19 @@ impl Connection {
         self.session = session;
         self.keep(pending, used);
         Some(end)
+    }
+
+    /// Waits for the end of CLIENT PAUSE. Returns false if the connection ends.
+    async fn wait_for_pause(&mut self) -> bool {
+        /// Time between two looks at the events of the client.
+        const PERIOD: Duration = Duration::from_millis(50);
+        while let Some((_, rest)) = self.shared.pause.current(self.shared.clock.monotonic()) {
+            self.shared.pause.wait(rest.min(PERIOD)).await;
+            if self.session.client.has_events() && !self.take_events() || self.session.should_close {
+                return false;
+            }
+        }
+        true
     }
 
     /// Waits for the sync of the turn's writes if the mode demands it, and sends the replies as far
@@ -361,6 +394,7 @@ impl Connection {
                 Poll::Pending => break,
             }
         }
+        Counters::add_bytes(&self.shared.counters.bytes_sent, sent);
         if sent == output.len() {
             output.clear();
         } else {

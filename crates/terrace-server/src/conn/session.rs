@@ -13,6 +13,7 @@ use crate::command::Command;
 use crate::resp::{ArgRange, Parser, Reply};
 use crate::shared::Shared;
 use crate::store::Mark;
+use crate::users::User;
 
 /// Replies that the client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,13 @@ pub(crate) enum ReplyMode {
     SkipBoth,
     /// No reply to the current command.
     SkipOne,
+}
+
+/// Result of the execution of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Execution {
+    Done,
+    Failed,
 }
 
 /// Command that waits for EXEC.
@@ -78,7 +86,11 @@ pub(crate) struct Session {
     pub(crate) is_resp3: bool,
     pub(crate) database: u8,
     /// Name of the last command.
-    pub(crate) last_command: &'static str,
+    pub(crate) user: Arc<User>,
+    /// Last command, with its slot in the table.
+    pub(crate) last_command: Option<(&'static Command, usize)>,
+    /// Result of the current command, for the counts. None if it was queued or rejected.
+    pub(crate) execution: Option<Execution>,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) multi: Option<Multi>,
     pub(crate) watched: Vec<WatchedKey>,
@@ -97,7 +109,12 @@ pub(crate) struct Session {
 
 impl Session {
     /// Creates the state of a new client.
-    pub(crate) fn new(client: Arc<Client>, address: Option<IpAddr>, is_authenticated: bool) -> Session {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        address: Option<IpAddr>,
+        user: Arc<User>,
+        is_authenticated: bool,
+    ) -> Session {
         Session {
             client,
             address,
@@ -108,7 +125,9 @@ impl Session {
             is_authenticated,
             is_resp3: false,
             database: 0,
-            last_command: "NULL",
+            user,
+            last_command: None,
+            execution: None,
             reply_mode: ReplyMode::On,
             multi: None,
             watched: Vec::new(),
@@ -135,6 +154,13 @@ impl Session {
     pub(crate) fn select(&mut self, database: u8) {
         self.database = database;
         self.client.database.store(database, Ordering::Relaxed);
+    }
+
+    /// Logs in as `user`.
+    pub(crate) fn log_in(&mut self, user: &Arc<User>) {
+        *self.client.user.lock() = Arc::clone(&user.name);
+        self.user = Arc::clone(user);
+        self.is_authenticated = true;
     }
 
     /// Chooses the version of the protocol.
@@ -210,6 +236,7 @@ impl Session {
         if let Some(blocked) = self.blocked.take() {
             shared.blocked.claim(&blocked.waiter);
         }
+        shared.monitors.remove(&self.client);
         self.end_multi(shared);
         for kind in [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::Shard] {
             for channel in std::mem::take(&mut self.subscriptions[kind as usize]) {

@@ -1,4 +1,4 @@
-//! Socket of a client: TCP or Unix.
+//! Socket of a client: TCP, TLS or Unix.
 
 use std::io;
 use std::pin::Pin;
@@ -6,12 +6,15 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
 
 /// Socket of a client, registered at the runtime of a worker.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// The flag is true while encrypted bytes wait for space in the socket.
+    Tls(Box<TlsStream<TcpStream>>, bool),
 }
 
 impl Stream {
@@ -21,6 +24,7 @@ impl Stream {
         let result = match self {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
+            Stream::Tls(stream, _) => Pin::new(&mut **stream).poll_read(cx, &mut buffer),
         };
         result.map_ok(|()| buffer.filled().len())
     }
@@ -30,6 +34,37 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Tls(stream, is_unflushed) => {
+                let written = Pin::new(&mut **stream).poll_write(cx, bytes);
+                *is_unflushed = true;
+                self.poll_flush(cx)?;
+                written
+            }
         }
+    }
+
+    /// True if encrypted bytes wait for space in the socket.
+    pub(crate) fn has_unsent(&self) -> bool {
+        matches!(self, Stream::Tls(_, true))
+    }
+
+    /// Sends encrypted bytes that wait for space in the socket. Other sockets have none.
+    ///
+    /// # Errors
+    ///
+    /// The connection is broken.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if let Stream::Tls(stream, is_unflushed) = self
+            && *is_unflushed
+        {
+            match Pin::new(&mut **stream).poll_flush(cx) {
+                Poll::Ready(result) => {
+                    result?;
+                    *is_unflushed = false;
+                }
+                Poll::Pending => {}
+            }
+        }
+        Ok(())
     }
 }

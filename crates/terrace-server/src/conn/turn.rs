@@ -5,17 +5,15 @@
 use std::time::Duration;
 
 use super::session::{ReplyMode, Session};
-use crate::command::{self, Args, Flow};
+use crate::command::{self, Args, CommandGroup, Flow};
 use crate::resp::{Limits, Parser, Reply, Step};
 use crate::shared::Shared;
 use crate::store::Scratch;
 
 /// Maximum number of commands of a turn.
 const MAX_COMMANDS: usize = 1000;
-/// Maximum duration of a turn. It is checked every [`CHECK_PERIOD`] commands.
+/// Maximum duration of a turn.
 const MAX_DURATION: Duration = Duration::from_millis(1);
-/// Number of commands between two looks at the clock.
-const CHECK_PERIOD: usize = 16;
 /// Size of the replies after which a turn ends, in bytes.
 pub(super) const MAX_OUTPUT: usize = 1 << 20;
 
@@ -32,6 +30,8 @@ pub(crate) enum TurnEnd {
     NeedsSlowPool,
     /// The script thread continues with the next command.
     NeedsScriptThread,
+    /// The next command waits for the end of CLIENT PAUSE.
+    Paused,
 }
 
 /// Runs the commands in `input`. Returns the number of used bytes.
@@ -43,6 +43,9 @@ pub(super) fn run(
     reply: &mut Reply,
 ) -> (usize, TurnEnd) {
     let start = shared.clock.monotonic();
+    let mut now = start;
+    let mut group = CommandGroup::default();
+    let input_len = input.len();
     // The parser is not part of the session meanwhile, so that a command may change the session.
     let mut parser = std::mem::take(&mut session.parser);
     let mut used = 0;
@@ -64,12 +67,18 @@ pub(super) fn run(
                     break end;
                 }
                 count += 1;
+                let is_last = used + parser.consumed() == input_len;
+                if group.add(shared, session, is_last) {
+                    // The end of a command is the begin of the next one.
+                    let end = shared.clock.monotonic();
+                    group.record(shared, session, Some(args), end.saturating_sub(now), scratch.slot);
+                    now = end;
+                }
             }
         }
         used += parser.consumed();
         parser.begin();
-        let is_late =
-            count % CHECK_PERIOD == 0 && shared.clock.monotonic().saturating_sub(start) > MAX_DURATION;
+        let is_late = now.saturating_sub(start) > MAX_DURATION;
         if session.blocked.is_some() {
             break TurnEnd::Blocked;
         }
@@ -81,6 +90,10 @@ pub(super) fn run(
         }
     };
     session.parser = parser;
+    if !group.is_empty() {
+        let time = shared.clock.monotonic().saturating_sub(now);
+        group.record(shared, session, None, time, scratch.slot);
+    }
     shared.counters.record_turn(count as u64);
     session.client.last_active_ms.store(start.as_millis() as u64, std::sync::atomic::Ordering::Relaxed);
     (used, end)
@@ -92,6 +105,7 @@ fn end_of_flow(flow: Flow) -> Option<TurnEnd> {
         Flow::Done => None,
         Flow::NeedsSlowPool => Some(TurnEnd::NeedsSlowPool),
         Flow::NeedsScriptThread => Some(TurnEnd::NeedsScriptThread),
+        Flow::Paused => Some(TurnEnd::Paused),
     }
 }
 

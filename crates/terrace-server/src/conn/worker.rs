@@ -5,11 +5,13 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::LocalSet;
 
+use super::connection::LOGIN_TIME;
 use super::stream::Stream;
 use crate::resp::{ArgRange, Reply};
 use crate::shared::Shared;
@@ -38,6 +40,8 @@ pub(crate) struct Origin {
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(std::net::TcpStream),
+    /// TCP before the TLS handshake.
+    Tls(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }
 
@@ -47,16 +51,42 @@ impl Socket {
         // The client may have left already.
         let _ = match &mut self {
             Socket::Tcp(socket) => socket.write(error),
+            // Plain bytes mean nothing to a TLS client.
+            Socket::Tls(_) => return,
             Socket::Unix(socket) => socket.write(error),
         };
     }
 
-    /// Registers the socket at the runtime of the current thread.
-    fn register(self) -> std::io::Result<Stream> {
+    /// Registers the socket at the runtime of the current thread. A TLS handshake has a limited
+    /// time.
+    async fn open(self, shared: &Shared) -> std::io::Result<Stream> {
         Ok(match self {
             Socket::Tcp(socket) => Stream::Tcp(tokio::net::TcpStream::from_std(socket)?),
             Socket::Unix(socket) => Stream::Unix(tokio::net::UnixStream::from_std(socket)?),
+            Socket::Tls(socket) => {
+                let Some(tls) = &shared.tls else { return Err(std::io::ErrorKind::Unsupported.into()) };
+                let _handshake = Handshake::begin(shared);
+                let accept = tls.acceptor().accept(tokio::net::TcpStream::from_std(socket)?);
+                let stream = tokio::time::timeout(LOGIN_TIME, accept).await??;
+                Stream::Tls(Box::new(stream), false)
+            }
         })
+    }
+}
+
+/// Running TLS handshake. It counts as a client.
+struct Handshake<'a>(&'a Shared);
+
+impl Handshake<'_> {
+    fn begin(shared: &Shared) -> Handshake<'_> {
+        shared.handshakes.fetch_add(1, Ordering::Relaxed);
+        Handshake(shared)
+    }
+}
+
+impl Drop for Handshake<'_> {
+    fn drop(&mut self) {
+        self.0.handshakes.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -88,9 +118,12 @@ impl Worker {
             while let Some(NewConnection { socket, origin }) = connections.recv().await {
                 let shared = Arc::clone(shared);
                 let worker = Rc::clone(&worker);
-                // A socket that cannot be registered is closed.
-                let Ok(stream) = socket.register() else { continue };
-                tokio::task::spawn_local(super::serve_connection(shared, worker, stream, origin));
+                tokio::task::spawn_local(async move {
+                    // A socket that cannot be registered, or fails its handshake, is closed.
+                    if let Ok(stream) = socket.open(&shared).await {
+                        super::serve_connection(shared, worker, stream, origin).await;
+                    }
+                });
             }
         });
         Ok(())

@@ -21,6 +21,9 @@ const MAX_LINE: usize = 64 << 10;
 /// Maximum length of an announced number with its line end, in bytes. 20 digits suffice.
 const MAX_NUMBER_LINE: usize = 64;
 
+/// First byte of a TLS handshake. No command begins with it.
+const TLS_RECORD: u8 = 0x16;
+
 /// Limits of a single command.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -139,6 +142,9 @@ impl Parser {
         }
         loop {
             let progress = match self.state {
+                State::Start if buffer.first() == Some(&TLS_RECORD) => {
+                    return Err(error("TLS bytes on a port without TLS"));
+                }
                 State::Start if buffer.first().is_some_and(|byte| *byte != b'*') => {
                     return self.inline(buffer, limits);
                 }

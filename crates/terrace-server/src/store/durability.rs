@@ -9,7 +9,7 @@
 //! because it is in the mapped log before its reply.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace::Db;
@@ -63,6 +63,14 @@ struct SyncRequests {
     is_stopped: bool,
 }
 
+/// Number of counters. Threads with the same counter share a cache line.
+const BYTE_COUNTERS: usize = 16;
+
+/// Counter in a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct ByteCounter(AtomicU64);
+
 /// Shared state of the workers and the sync thread.
 #[derive(Debug)]
 pub(crate) struct Durability {
@@ -71,6 +79,10 @@ pub(crate) struct Durability {
     is_dirty: AtomicBool,
     requests: Mutex<SyncRequests>,
     requested: Condvar,
+    /// Bytes of all batches, by thread.
+    written_bytes: [ByteCounter; BYTE_COUNTERS],
+    /// Bytes of the batches before the last sync.
+    synced_bytes: AtomicU64,
     progress: watch::Sender<SyncProgress>,
     has_failed: AtomicBool,
 }
@@ -82,6 +94,8 @@ impl Durability {
             is_dirty: AtomicBool::new(false),
             requests: Mutex::new(SyncRequests::default()),
             requested: Condvar::new(),
+            written_bytes: Default::default(),
+            synced_bytes: AtomicU64::new(0),
             progress: watch::Sender::new(SyncProgress::default()),
             has_failed: AtomicBool::new(false),
         }
@@ -106,6 +120,23 @@ impl Durability {
         if !self.is_dirty.load(Ordering::Relaxed) {
             self.is_dirty.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Records the bytes of a batch that the thread with the slot `slot` has written.
+    pub(crate) fn record_bytes(&self, slot: usize, bytes: usize) {
+        let counter = &self.written_bytes[slot % BYTE_COUNTERS].0;
+        // A plain addition: more threads than counters make the figure an estimate.
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(bytes as u64), Ordering::Relaxed);
+    }
+
+    /// Bytes of the batches after the last sync. Those of EXEC and of the expiry job are not
+    /// counted.
+    pub(crate) fn unsynced_bytes(&self) -> u64 {
+        self.all_bytes().saturating_sub(self.synced_bytes.load(Ordering::Relaxed))
+    }
+
+    fn all_bytes(&self) -> u64 {
+        self.written_bytes.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum()
     }
 
     /// Requests a sync of all earlier commits. Returns the ticket for [`Durability::wait`].
@@ -164,8 +195,11 @@ impl Durability {
     }
 
     fn sync(&self, db: &Db, ticket: u64) {
+        let bytes = self.all_bytes();
         let result = db.sync();
-        if result.is_err() {
+        if result.is_ok() {
+            self.synced_bytes.store(bytes, Ordering::Relaxed);
+        } else {
             self.has_failed.store(true, Ordering::Relaxed);
         }
         self.progress.send_modify(|progress| match result {

@@ -98,6 +98,7 @@ impl ExpiryJob {
         store.durability.record_write();
         if is_expired {
             store.record_expired(1);
+            store.publish_expired(record);
             if store.watch_table.is_active() {
                 store.mark_watched(std::iter::once(record));
             }

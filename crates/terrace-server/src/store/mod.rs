@@ -6,6 +6,7 @@
 //!   layout  records as bytes            marker      the typed directory as bytes
 //!   object  values of many records      object_view their members
 //!   gate    atomicity                   watch_table WATCH
+//!   key_events  notes about changed keys
 //!   expiry  deletes expired keys        garbage     deletes discarded objects and namespaces
 //! ```
 //!
@@ -18,6 +19,7 @@ mod entry;
 mod expiry;
 mod garbage;
 mod gate;
+mod key_events;
 mod key_scan;
 mod layout;
 mod marker;
@@ -25,6 +27,7 @@ mod namespaces;
 mod object;
 mod object_numbers;
 mod object_view;
+mod snapshots;
 mod view;
 mod watch_table;
 
@@ -42,6 +45,7 @@ pub(crate) use entry::{Entry, Replaced, StoredValue};
 pub(crate) use expiry::ExpiryJob;
 pub(crate) use garbage::delete_objects;
 pub(crate) use gate::{Gate, Pass};
+pub(crate) use key_events::{EventClass, KeyEvents};
 pub(crate) use key_scan::KeyRange;
 pub use layout::Layout;
 pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
@@ -49,6 +53,7 @@ pub(crate) use namespaces::Namespaces;
 pub(crate) use object::Object;
 pub(crate) use object_numbers::ObjectNumbers;
 pub(crate) use object_view::{MemberRange, MemberScan};
+pub(crate) use snapshots::{MAX_SNAPSHOT_TIME, OpenSnapshot, Snapshots};
 pub(crate) use view::{Scratch, View, damaged_record, not_in_raw_mode};
 pub(crate) use watch_table::{Mark, WatchTable};
 
@@ -65,6 +70,7 @@ pub(crate) struct Store {
     has_objects: AtomicBool,
     pub(crate) gate: Gate,
     pub(crate) watch_table: WatchTable,
+    pub(crate) key_events: KeyEvents,
     pub(crate) cursors: Cursors,
     pub(crate) durability: Durability,
     pub(crate) clock: Arc<dyn terrace_env::Clock>,
@@ -121,6 +127,7 @@ impl Store {
             has_objects: AtomicBool::new(has_objects),
             gate: Gate::new(options.threads),
             watch_table: WatchTable::default(),
+            key_events: KeyEvents::default(),
             cursors: Cursors::default(),
             durability: Durability::new(options.sync),
             clock: Arc::clone(&engine.env.clock),
@@ -167,6 +174,19 @@ impl Store {
     pub(crate) fn mark_watched<'k>(&self, records: impl Iterator<Item = &'k [u8]>) {
         let keys: Vec<Vec<u8>> = records.filter_map(|record| self.watch_key(record)).collect();
         self.watch_table.mark(keys.iter().map(Vec::as_slice));
+    }
+
+    /// Publishes the event of the deletion of the expired record `record`.
+    pub(crate) fn publish_expired(&self, record: &[u8]) {
+        if !self.key_events.wants(EventClass::EXPIRED) {
+            return;
+        }
+        // The key of the watch table has the two parts that an event needs.
+        let watch_key = self.watch_key(record);
+        if let Some((database, key)) = watch_key.as_deref().and_then(<[u8]>::split_first) {
+            let event = key_events::KeyEvent { database: *database, name: "expired", key: key.to_vec() };
+            self.key_events.publish(&event);
+        }
     }
 
     /// Records that `keys` keys were deleted because they had expired.

@@ -15,10 +15,12 @@ use terrace::{Db, Isolation, ReadOptions, Transaction, TransactionOptions, Write
 use super::Store;
 use super::base_iter::BaseIter;
 use super::entry::{Entry, Replaced, StoredValue};
+use super::key_events::{EventClass, KeyEvent};
 use super::key_scan::{KeyRange, KeyScan};
 use super::layout::{Header, Layout, ValueType, expiry_key};
 use super::marker::Spaces;
 use super::object::Object;
+use super::snapshots::OpenSnapshot;
 use crate::failure::{CommandResult, Failure};
 
 /// Maximum size of the reads and writes of an EXEC in memory, in bytes.
@@ -76,6 +78,12 @@ pub(crate) struct View<'a> {
     spaces: Option<Spaces>,
     /// True if the command has written something without the batch.
     has_written: bool,
+    /// Namespaces of the snapshot that the view shows.
+    snapshot_spaces: Option<Spaces>,
+    /// Keyspace events that the commit publishes.
+    events: Vec<KeyEvent>,
+    /// True if a get of a missing key is an event.
+    pub(crate) reports_misses: bool,
 }
 
 impl<'a> View<'a> {
@@ -94,6 +102,9 @@ impl<'a> View<'a> {
             changed: Vec::new(),
             spaces: None,
             has_written: false,
+            snapshot_spaces: None,
+            events: Vec::new(),
+            reports_misses: false,
         }
     }
 
@@ -119,6 +130,25 @@ impl<'a> View<'a> {
         self.transaction.is_some()
     }
 
+    /// True if the view shows another state than the present one.
+    pub(crate) fn is_of_snapshot(&self) -> bool {
+        self.snapshot_spaces.is_some()
+    }
+
+    /// Makes all later reads see the state of `snapshot`.
+    pub(crate) fn show_snapshot(&mut self, snapshot: &OpenSnapshot) {
+        self.read.snapshot = Some(snapshot.snapshot.clone());
+        self.snapshot_spaces = Some(snapshot.spaces);
+        self.now_ms = Some(snapshot.now_ms);
+    }
+
+    fn space(&self, database: u8) -> u16 {
+        match &self.snapshot_spaces {
+            Some(spaces) => spaces[usize::from(database)],
+            None => self.store.namespaces.space(database),
+        }
+    }
+
     /// Makes all later reads of a command see one state.
     pub(crate) fn pin_state(&mut self) {
         if self.transaction.is_none() && self.read.snapshot.is_none() {
@@ -128,16 +158,41 @@ impl<'a> View<'a> {
 
     /// Returns the entry of `key` in `database`, unless it does not exist or has expired.
     pub(crate) fn get(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
-        let Some(entry) = self.stored_entry(database, key)? else { return Ok(None) };
-        match entry.expires_at() {
-            Some(at) if at <= self.now_ms() => {
-                if entry.header.value_type != ValueType::String {
-                    self.expired.push((self.scratch.record_key.clone(), entry));
-                }
-                Ok(None)
-            }
-            _ => Ok(Some(entry)),
+        let entry = self.stored_entry(database, key)?;
+        let is_alive = match &entry {
+            Some(entry) => entry.expires_at().is_none_or(|at| at > self.now_ms()),
+            None => false,
+        };
+        if is_alive {
+            return Ok(entry);
         }
+        if self.reports_misses {
+            self.store.key_events.publish(&KeyEvent { database, name: "keymiss", key: key.to_vec() });
+        }
+        if let Some(entry) = entry.filter(|entry| entry.header.value_type != ValueType::String) {
+            self.expired.push((self.scratch.record_key.clone(), entry));
+        }
+        Ok(None)
+    }
+
+    /// Notes an event of `key`. The commit publishes it. Costs one load if no client wants `class`.
+    pub(crate) fn notify(&mut self, database: u8, class: EventClass, name: &'static str, key: &[u8]) {
+        if self.store.key_events.wants(class) {
+            self.events.push(KeyEvent { database, name, key: key.to_vec() });
+        }
+    }
+
+    /// Notes the event of a new key, if a client wants such events and the key does not exist.
+    fn notify_new(&mut self, database: u8, key: &[u8]) -> CommandResult {
+        if self.store.key_events.wants(EventClass::NEW) {
+            let reports_misses = std::mem::replace(&mut self.reports_misses, false);
+            let is_new = self.get(database, key)?.is_none();
+            self.reports_misses = reports_misses;
+            if is_new {
+                self.notify(database, EventClass::NEW, "new", key);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the string at `key`.
@@ -174,7 +229,7 @@ impl<'a> View<'a> {
     }
 
     fn set_record_key(&mut self, database: u8, key: &[u8]) {
-        let space = self.store.namespaces.space(database);
+        let space = self.space(database);
         self.store.layout.record_key(space, key, &mut self.scratch.record_key);
     }
 
@@ -198,6 +253,7 @@ impl<'a> View<'a> {
         value: &[u8],
         replaced: Replaced<'_>,
     ) -> CommandResult {
+        self.notify_new(database, key)?;
         let kept = Object::decode(header, value).map(|object| object.number);
         let old_expiry = self.replace(database, key, replaced, kept)?;
         self.put_key_record(header, value, old_expiry)
@@ -336,7 +392,7 @@ impl<'a> View<'a> {
     /// Returns an iterator over the keys of `range`, own writes of an EXEC included.
     pub(crate) fn scan(&mut self, database: u8, range: KeyRange) -> CommandResult<KeyScan> {
         let now_ms = self.now_ms();
-        let space = self.store.namespaces.space(database);
+        let space = self.space(database);
         let options = range.read_options(self.store.layout, space, &self.read);
         let iter = self.base_iter(options)?;
         Ok(KeyScan::new(iter, self.store.layout, range, now_ms))
@@ -403,6 +459,9 @@ impl<'a> View<'a> {
         if let Some(spaces) = self.spaces.take() {
             store.namespaces.install(&spaces);
         }
+        for event in self.events.drain(..) {
+            store.key_events.publish(&event);
+        }
         Ok(true)
     }
 
@@ -422,7 +481,11 @@ impl<'a> View<'a> {
             Some(_) if self.changed.is_empty() => return Ok(false),
             Some(transaction) => drop(transaction.commit()?),
             None if self.scratch.batch.is_empty() => return Ok(self.has_written),
-            None => self.write_batch()?,
+            None => {
+                self.write_batch()?;
+                let bytes = self.scratch.batch.approximate_size();
+                self.store.durability.record_bytes(self.scratch.slot, bytes);
+            }
         }
         Ok(true)
     }

@@ -1,6 +1,6 @@
 //! Tests of the whole server: a client of the test speaks to it over a socket.
 // Tests fail by panicking, and they look at files and wait outside of the simulated world.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod blocking;
 mod client;
@@ -11,9 +11,12 @@ mod expiry;
 mod failures;
 mod hostile_input;
 mod hyperloglog;
+mod key_events;
 mod kill;
+mod metrics;
 mod model;
 mod objects;
+mod observation;
 mod ordered;
 mod ordered_model;
 mod process;
@@ -24,4 +27,6 @@ mod scripts;
 mod server;
 mod stock_leveldb;
 mod strings;
+mod tls;
 mod transactions;
+mod users;

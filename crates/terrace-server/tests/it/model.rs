@@ -358,7 +358,16 @@ impl Run {
         self.log.push(format!("{command:?} -> {found}"));
         if expected != found {
             let last = self.log.len().saturating_sub(40);
-            panic!("{command:?}\n  redis: {expected}\n  ours:  {found}\n{}", self.log[last..].join("\n"));
+            // The commands that made the key, if it is the first argument.
+            let is_of_key = |line: &&String| command.get(1).is_some_and(|key| line.contains(key.as_str()));
+            let earlier: Vec<&str> =
+                self.log[..last].iter().filter(is_of_key).rev().take(40).map(String::as_str).collect();
+            let earlier: Vec<&str> = earlier.into_iter().rev().collect();
+            panic!(
+                "{command:?}\n  redis: {expected}\n  ours:  {found}\nearlier:\n{}\nlast:\n{}",
+                earlier.join("\n"),
+                self.log[last..].join("\n")
+            );
         }
         match command[0].as_str() {
             "MULTI" => self.is_in_multi = true,

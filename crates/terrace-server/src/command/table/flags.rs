@@ -29,6 +29,14 @@ impl Flags {
     pub(crate) const SCRIPT: Flags = SCRIPT;
     /// Is a read that stores its result in the key, if the server accepts writes.
     pub(crate) const CACHES: Flags = CACHES;
+    /// Takes a short and bounded time.
+    pub(crate) const FAST: Flags = FAST;
+    /// Reads keys and changes none.
+    pub(crate) const READ: Flags = READ;
+    /// May wait for another client.
+    pub(crate) const BLOCKING: Flags = BLOCKING;
+    /// Administers the server.
+    pub(crate) const ADMIN: Flags = ADMIN;
     /// Is long: it runs in the slow pool.
     pub(crate) const SLOW: Flags = SLOW;
     /// No write command runs beside it.

@@ -7,6 +7,8 @@
 //!   unsupported.rs   rows of the other commands of Redis 7.0
 //! ```
 
+mod admin;
+mod categories;
 mod flags;
 mod objects;
 mod ordered;
@@ -18,6 +20,8 @@ use std::sync::OnceLock;
 use super::{Args, Call};
 use crate::failure::CommandResult;
 
+pub(crate) use admin::is_admin;
+pub(crate) use categories::{CATEGORIES, commands_of, is_in_category};
 pub(crate) use flags::Flags;
 
 /// Function of a command.
@@ -150,7 +154,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Command> + Clone {
 }
 
 /// Number of slots of the index, a power of two and four times the number of commands.
-const SLOTS: usize = 1024;
+pub(crate) const SLOTS: usize = 1024;
 
 /// Open-addressing hash table of the rows.
 static INDEX: OnceLock<Vec<Option<&'static Command>>> = OnceLock::new();
@@ -166,6 +170,17 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
         }
         slot += 1;
     }
+}
+
+/// Returns the slot of a row in the index: a number of the command below [`SLOTS`].
+pub(crate) fn slot_of(command: &Command) -> usize {
+    let index = INDEX.get_or_init(build_index);
+    let mut slot = hash(command.name.as_bytes());
+    // Every row is in the index.
+    while !index[slot % SLOTS].is_some_and(|found| std::ptr::eq(found, command)) {
+        slot += 1;
+    }
+    slot % SLOTS
 }
 
 fn build_index() -> Vec<Option<&'static Command>> {

@@ -1,0 +1,23 @@
+//! Measurements of the server: counts, durations, slow commands.
+//!
+//! ```text
+//!   turn   one look at the clock per command -> CommandTimes -> INFO, LATENCY, /metrics
+//!                                            \-> SlowLog, LatencyEvents
+//! ```
+//!
+//! Each thread counts in memory of its own, so that threads share no cache line here.
+
+mod command_times;
+mod duration_histogram;
+mod error_counts;
+mod latency_events;
+mod listener;
+mod prometheus;
+mod slow_log;
+
+pub(crate) use command_times::CommandTimes;
+use duration_histogram::DurationHistogram;
+pub(crate) use error_counts::ErrorCounts;
+pub(crate) use latency_events::{LatencyEvents, LatencySample};
+pub(crate) use listener::{bind, run};
+pub(crate) use slow_log::{SlowCommand, SlowLog};

@@ -1,0 +1,240 @@
+//! MONITOR, SLOWLOG, LATENCY, MEMORY, INFO of commands, CLIENT PAUSE, checkpoints, snapshots.
+
+use std::time::{Duration, Instant};
+
+use crate::server::{Server, in_both_layouts, with_client};
+
+#[test]
+fn monitor_shows_commands_without_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let mut monitor = server.client();
+    let mut client = server.client();
+    monitor.check(&[("MONITOR", "OK")]);
+    client.run("AUTH secret");
+    client.run("CONFIG GET port");
+    client.run("NOSUCH");
+    client.check(&[("MULTI", "OK"), ("SET a 1", "QUEUED"), ("EXEC", "[OK]"), ("CLIENT ID", ":2")]);
+    let shown: Vec<String> = (0..5).map(|_| monitor.reply()).collect();
+    let commands: Vec<&str> = shown.iter().map(|line| line.split_once("] ").unwrap().1).collect();
+    let expected =
+        [r#""AUTH" "(redacted)""#, r#""MULTI""#, r#""SET" "a" "1""#, r#""EXEC""#, r#""CLIENT" "ID""#];
+    assert_eq!(commands, expected);
+    assert!(shown[0].contains(" [0 127.0.0.1:"), "{}", shown[0]);
+    assert!(client.run("CLIENT LIST").contains("flags=O"));
+    monitor.check(&[("RESET", "RESET"), ("PING", "PONG")]);
+}
+
+#[test]
+fn slow_log() {
+    with_client(|client| {
+        client.check(&[
+            ("CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 3", "OK"),
+            ("CLIENT SETNAME me", "OK"),
+            ("SET a 1", "OK"),
+            ("MULTI", "OK"),
+            ("GET a", "QUEUED"),
+            ("EXEC", "['1']"),
+            ("CONFIG SET slowlog-log-slower-than -1", "OK"),
+            ("SLOWLOG LEN", ":3"),
+        ]);
+        let entries = client.run("SLOWLOG GET");
+        assert!(entries.contains("['GET' 'a'] '127.0.0.1:"), "{entries}");
+        assert!(entries.contains("'me']") && !entries.contains("EXEC"), "{entries}");
+        client.check(&[
+            ("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1"),
+            ("SLOWLOG RESET", "OK"),
+            ("SLOWLOG GET -1", "[]"),
+            (
+                "CONFIG SET slowlog-max-len -1",
+                "-ERR CONFIG SET failed (possibly related to argument 'slowlog-max-len') - argument must be between 0 and 100000 inclusive",
+            ),
+        ]);
+    });
+}
+
+#[test]
+fn slow_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |config| config.enable_debug = true);
+    let mut client = server.client();
+    client.check(&[
+        ("LATENCY LATEST", "[]"),
+        ("CONFIG SET latency-monitor-threshold 20", "OK"),
+        ("DEBUG SLEEP 0.03", "OK"),
+        ("PING", "PONG"),
+    ]);
+    let latest = client.run("LATENCY LATEST");
+    assert!(latest.starts_with("[['command' :"), "{latest}");
+    assert!(client.run("LATENCY HISTORY command").starts_with("[[:"));
+    assert!(client.run("LATENCY GRAPH command").contains('#'));
+    assert!(client.run("LATENCY DOCTOR").contains("command: 1 samples"));
+    client.check(&[
+        ("LATENCY GRAPH none", "-ERR No samples available for event 'none'"),
+        ("LATENCY RESET other", ":0"),
+        ("LATENCY RESET", ":1"),
+        ("LATENCY HISTORY command", "[]"),
+    ]);
+    let histogram = client.run("LATENCY HISTOGRAM debug nosuch");
+    assert!(histogram.starts_with("['debug' ['calls' :1 'histogram_usec' [:"), "{histogram}");
+}
+
+#[test]
+fn counts_of_commands_and_errors() {
+    with_client(|client| {
+        client.check(&[("SET a x", "OK"), ("GET a", "'x'"), ("GET a", "'x'")]);
+        client.run("INCR a");
+        client.run("GET");
+        client.run("NOSUCH");
+        let info = client.run("INFO commandstats");
+        assert!(info.contains("cmdstat_get:calls=2,usec="), "{info}");
+        assert!(info.contains("rejected_calls=1,failed_calls=0"), "{info}");
+        assert!(info.contains("cmdstat_incr:calls=1,") && info.contains("failed_calls=1"), "{info}");
+        assert!(client.run("INFO errorstats").contains("errorstat_ERR:count=3"));
+        assert!(client.run("INFO latencystats").contains("latency_percentiles_usec_get:p50="));
+        assert!(!client.run("INFO").contains("cmdstat_"));
+        client.check(&[("CONFIG RESETSTAT", "OK")]);
+        assert!(!client.run("INFO commandstats").contains("cmdstat_get"));
+    });
+}
+
+#[test]
+fn memory_of_values() {
+    in_both_layouts(|client| {
+        client.check(&[("SET key 0123456789", "OK"), ("MEMORY USAGE nokey", "nil"), ("MEMORY PURGE", "OK")]);
+        let bytes: usize = client.run("MEMORY USAGE key SAMPLES 5")[1..].parse().unwrap();
+        assert!((13..=20).contains(&bytes), "{bytes}");
+        client.check(&[("MEMORY USAGE key SAMPLES -1", "-ERR syntax error")]);
+        assert!(client.run("MEMORY STATS").contains("'engine.block-cache' :"));
+        assert!(client.run("MEMORY DOCTOR").contains("memory budget"));
+    });
+}
+
+#[test]
+fn paused_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let mut client = server.client();
+    let start = Instant::now();
+    client.check(&[("CLIENT PAUSE 300 WRITE", "OK"), ("GET a", "nil")]);
+    assert!(start.elapsed() < Duration::from_millis(250));
+    client.check(&[("SET a 1", "OK")]);
+    assert!(start.elapsed() >= Duration::from_millis(300));
+    // Another connection ends the pause of writes.
+    let mut other = server.client();
+    client.check(&[("CLIENT PAUSE 60000 WRITE", "OK")]);
+    client.send(&["SET", "a", "2"]);
+    other.check(&[("CLIENT UNPAUSE", "OK")]);
+    assert_eq!(client.reply(), "OK");
+    client.check(&[
+        ("CLIENT PAUSE x", "-ERR timeout is not an integer or out of range"),
+        ("CLIENT PAUSE -1", "-ERR timeout is negative"),
+        ("CLIENT PAUSE 1 x", "-ERR CLIENT PAUSE mode must be WRITE or ALL"),
+    ]);
+    let start = Instant::now();
+    client.check(&[("CLIENT PAUSE 200", "OK"), ("PING", "PONG")]);
+    assert!(start.elapsed() >= Duration::from_millis(200));
+}
+
+#[test]
+fn end_of_the_server_during_a_pause() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let mut client = server.client();
+    client.check(&[("CLIENT PAUSE 60000", "OK")]);
+    client.send(&["SET", "a", "1"]);
+    std::thread::sleep(Duration::from_millis(50));
+    server.handle.shut_down();
+    let start = Instant::now();
+    server.join().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn checkpoints() {
+    let dir = tempfile::tempdir().unwrap();
+    let copies = dir.path().join("copies");
+    std::fs::create_dir(&copies).unwrap();
+    let server = Server::start(&dir.path().join("db"), |config| config.checkpoints = Some(copies.clone()));
+    let mut client = server.client();
+    client.check(&[
+        ("SET a 1", "OK"),
+        ("TERRACE.CHECKPOINT monday", "OK"),
+        ("SET a 2", "OK"),
+        ("SAVE", "OK"),
+    ]);
+    client.check(&[("BGSAVE", "Background saving started"), ("TERRACE.COMPACT", "OK")]);
+    client.check(&[("BGREWRITEAOF", "Background append only file rewriting started")]);
+    assert!(client.run("TERRACE.CHECKPOINT monday").starts_with("-ERR "));
+    assert!(client.run("TERRACE.CHECKPOINT ../monday").starts_with("-ERR the name of a checkpoint"));
+    assert_ne!(client.run("LASTSAVE"), ":0");
+    assert_eq!(std::fs::read_dir(&copies).unwrap().count(), 3);
+    let copy = Server::start(&copies.join("monday"), |_| {});
+    copy.client().check(&[("GET a", "'1'")]);
+}
+
+#[test]
+fn checkpoint_without_a_directory() {
+    with_client(|client| {
+        client.check(&[
+            ("TERRACE.CHECKPOINT monday", "-ERR checkpoints need the option --checkpoints DIR"),
+            ("SAVE", "OK"),
+        ]);
+    });
+}
+
+#[test]
+fn reads_of_a_snapshot() {
+    in_both_layouts(|client| {
+        client.check(&[
+            ("SET a 1", "OK"),
+            ("TERRACE.SNAPSHOT OPEN", ":1"),
+            ("SET a 2", "OK"),
+            ("SET b 2", "OK"),
+            ("TERRACE.SNAPSHOT READ 1 GET a", "'1'"),
+            ("TERRACE.SNAPSHOT READ 1 MGET a b", "['1' nil]"),
+            ("TERRACE.SNAPSHOT READ 1 KEYS *", "['a']"),
+            ("TERRACE.SNAPSHOT READ 1 DBSIZE", ":1"),
+            ("DBSIZE", ":2"),
+            ("GET a", "'2'"),
+            (
+                "TERRACE.SNAPSHOT READ 1 SET a 3",
+                "-ERR TERRACE.SNAPSHOT READ runs commands that only read, and not 'set'",
+            ),
+            ("TERRACE.SNAPSHOT CLOSE 1", ":1"),
+            ("TERRACE.SNAPSHOT CLOSE 1", ":0"),
+            ("TERRACE.SNAPSHOT READ 1 GET a", "-ERR no such snapshot: it was closed, or its time has ended"),
+        ]);
+    });
+}
+
+#[test]
+fn snapshot_survives_flush_and_swap() {
+    with_client(|client| {
+        client.check(&[
+            ("SET a 1 PX 150", "OK"),
+            ("TERRACE.SNAPSHOT OPEN 30", ":1"),
+            ("SWAPDB 0 1", "OK"),
+            ("TERRACE.SNAPSHOT READ 1 GET a", "'1'"),
+            ("FLUSHALL", "OK"),
+            ("TERRACE.SNAPSHOT READ 1 GET a", "'1'"),
+        ]);
+        std::thread::sleep(Duration::from_millis(200));
+        client.check(&[("TERRACE.SNAPSHOT READ 1 GET a", "'1'"), ("TERRACE.SNAPSHOT OPEN 0", ":2")]);
+        assert!(client.run("TERRACE.SNAPSHOT READ 2 GET a").starts_with("-ERR no such snapshot"));
+        for _ in 0..63 {
+            assert!(client.run("TERRACE.SNAPSHOT OPEN").starts_with(':'));
+        }
+        client.check(&[("TERRACE.SNAPSHOT OPEN", "-ERR 64 snapshots are open")]);
+    });
+}
+
+#[test]
+fn events_of_the_engine() {
+    with_client(|client| {
+        client.check(&[("SET a 1", "OK"), ("TERRACE.COMPACT", "OK")]);
+        let events = client.run("TERRACE.EVENTS");
+        assert!(events.contains("Level-0 table"), "{events}");
+        assert_eq!(client.run("TERRACE.EVENTS 0"), "[]");
+    });
+}
