@@ -9,6 +9,7 @@
 )]
 
 mod benchmarks;
+mod redis_suites;
 mod sanitize;
 mod tidy;
 mod torture;
@@ -59,6 +60,11 @@ static COMMANDS: &[Command] = &[
         help: "Update docs/benchmarks.md from target/benchmarks: [--measure] [NAME ...]",
         run: benchmarks::run,
     },
+    Command {
+        name: "redis-suites",
+        help: "Run Redis' own suite against redis-server and terrace serve: [UNIT ...]",
+        run: redis_suites::run,
+    },
     Command { name: "replay", help: "Repeat one case of a torture harness: --seed N", run: torture::replay },
 ];
 
@@ -73,7 +79,7 @@ fn main() -> ExitCode {
 fn usage() -> ExitCode {
     eprintln!("usage: cargo xtask COMMAND\n");
     for Command { name, help, .. } in COMMANDS {
-        eprintln!("  {name:<10} {help}");
+        eprintln!("  {name:<13} {help}");
     }
     ExitCode::from(2)
 }
