@@ -8,6 +8,7 @@ mod databases;
 mod expiry;
 mod failures;
 mod hostile_input;
+mod idle_connections;
 mod kill;
 mod model;
 mod process;
