@@ -9,7 +9,9 @@
 )]
 
 mod benchmarks;
+mod redis_suites;
 mod sanitize;
+mod serve_benchmarks;
 mod tidy;
 mod torture;
 
@@ -59,6 +61,16 @@ static COMMANDS: &[Command] = &[
         help: "Update docs/benchmarks.md from target/benchmarks: [--measure] [NAME ...]",
         run: benchmarks::run,
     },
+    Command {
+        name: "redis-suites",
+        help: "Run Redis' own suite against redis-server and terrace serve: [UNIT ...]",
+        run: redis_suites::run,
+    },
+    Command {
+        name: "serve-benchmarks",
+        help: "Measure terrace serve beside redis-server: [--rounds N] [--requests N] [ROW ...]",
+        run: serve_benchmarks::run,
+    },
     Command { name: "replay", help: "Repeat one case of a torture harness: --seed N", run: torture::replay },
 ];
 
@@ -73,7 +85,7 @@ fn main() -> ExitCode {
 fn usage() -> ExitCode {
     eprintln!("usage: cargo xtask COMMAND\n");
     for Command { name, help, .. } in COMMANDS {
-        eprintln!("  {name:<10} {help}");
+        eprintln!("  {name:<17} {help}");
     }
     ExitCode::from(2)
 }

@@ -30,6 +30,7 @@ mod recovery_crash;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod refusals;
 mod schedules;
+mod server_histories;
 
 /// One attack. Each seed determines one case. Cases are independent and run on several threads.
 #[derive(Debug)]
@@ -63,6 +64,7 @@ pub static HARNESSES: &[Harness] = &[
     hostile_directories::HOSTILE_DIRECTORIES,
     schedules::SCHEDULES,
     histories::HISTORIES,
+    server_histories::SERVER_HISTORIES,
     anomalies::ANOMALIES,
     backups::BACKUPS,
     loom_models::LOOM_MODELS,

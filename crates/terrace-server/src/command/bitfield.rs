@@ -104,9 +104,18 @@ impl Step {
             Action::Set(number) => (i128::from(number as u64), true),
             Action::Increment(number) => (old + i128::from(number), false),
         };
-        let new = self.field.fit(wanted, self.overflow)?;
+        let new = self.field.fit(self.as_redis_saturates(wanted), self.overflow)?;
         self.field.write(bytes, self.offset, new);
         Some(if is_old_returned { old } else { new })
+    }
+
+    /// Redis computes the distance from a number to the maximum in 64 bits. SET of a number that is
+    /// so far below the minimum that the distance wraps saturates at the maximum.
+    fn as_redis_saturates(self, wanted: i128) -> i128 {
+        let is_set = matches!(self.action, Action::Set(_)) && self.field.is_signed && self.field.bits < 64;
+        let wraps = self.field.max() - wanted > i128::from(i64::MAX);
+        let is_saturated = matches!(self.overflow, Overflow::Saturate);
+        if is_set && wraps && is_saturated { self.field.max() } else { wanted }
     }
 
     fn is_write(self) -> bool {

@@ -65,13 +65,14 @@ struct Connection {
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-/// Serves a client until it leaves.
-pub(crate) async fn serve_connection(
+/// Serves a client until it leaves. Not an async function, because the memory of an idle connection
+/// would then contain the arguments twice.
+pub(crate) fn serve_connection(
     shared: Arc<Shared>,
     worker: Rc<Worker>,
     stream: Stream,
     origin: Origin,
-) {
+) -> impl Future<Output = ()> {
     let id = shared.clients.next_id();
     let client = Arc::new(Client::new(id, origin.peer, origin.local, shared.clock.monotonic()));
     let user = Arc::clone(shared.users.default_user());
@@ -79,7 +80,7 @@ pub(crate) async fn serve_connection(
     let now = Instant::now();
     shared.clients.insert(&client);
     let mut connection = Connection {
-        shared: Arc::clone(&shared),
+        shared,
         worker,
         stream,
         session,
@@ -88,9 +89,12 @@ pub(crate) async fn serve_connection(
         unfinished_since: None,
         deadline: None,
     };
-    connection.run().await;
-    connection.session.release(&shared);
-    shared.clients.remove(&client);
+    async move {
+        connection.run().await;
+        connection.session.release(&connection.shared);
+        // Not the session's client: a thread of the slow pool may have the session.
+        connection.shared.clients.remove(&client);
+    }
 }
 
 impl Connection {

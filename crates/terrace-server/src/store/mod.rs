@@ -111,7 +111,7 @@ impl Store {
     ///
     /// The directory cannot be opened, or it does not have the demanded layout.
     pub(crate) fn open(dir: &Path, options: &StoreOptions) -> Result<Store, String> {
-        let engine = options.engine.clone().create_if_missing(!options.is_read_only);
+        let engine = with_large_memtables(options.engine.clone()).create_if_missing(!options.is_read_only);
         let opened =
             if options.is_read_only { Db::open_read_only(dir, &engine) } else { Db::open(dir, &engine) };
         let db = opened.map_err(|error| error.to_string())?;
@@ -196,6 +196,22 @@ impl Store {
     }
 }
 
+/// Returns `engine` with memtables of 32 MiB, unless the user chose their size or a
+/// memory budget. A process with little memory keeps the engine's default.
+fn with_large_memtables(mut engine: Options) -> Options {
+    /// Size of a memtable, in bytes. A cache whose keys are overwritten stays small, so the engine
+    /// would keep its memtables at 4 MiB, and compactions would take more time than the commands.
+    const MEMTABLE_SIZE: usize = 32 << 20;
+    /// Minimum memory of the process for this size, in bytes.
+    const MIN_MEMORY: u64 = 1 << 30;
+    let is_chosen = engine.write_buffer_size.is_some() || engine.memory_budget.is_some();
+    let has_memory = engine.env.fs.memory_limit().is_none_or(|memory| memory >= MIN_MEMORY);
+    if !is_chosen && has_memory {
+        engine.write_buffer_size = Some(MEMTABLE_SIZE);
+    }
+    engine
+}
+
 /// Returns the layout of the directory, and whether it may have objects.
 ///
 /// A writable empty directory becomes a typed one, unless the options demand the raw layout.
@@ -271,6 +287,15 @@ mod tests {
         assert_eq!(raw, Ok(Layout::Raw));
         let read_only = layout_of(&[], |options| StoreOptions { is_read_only: true, ..options });
         assert_eq!(read_only, Ok(Layout::Raw));
+    }
+
+    #[test]
+    fn memtables_are_large_unless_the_user_decides() {
+        let env = Env::in_memory();
+        let size = |engine: Options| with_large_memtables(engine.env(env.clone())).write_buffer_size;
+        assert_eq!(size(Options::default()), Some(32 << 20));
+        assert_eq!(size(Options::default().memory_budget(64 << 20)), None);
+        assert_eq!(size(Options::default().write_buffer_size(1 << 20)), Some(1 << 20));
     }
 
     #[test]

@@ -16,10 +16,12 @@ const CLIENTS: usize = 8;
 struct Ledger {
     plain: u64,
     pair: u64,
+    /// Even numbers expire in the typed layout, odd numbers do not.
+    timed: u64,
 }
 
 /// Writes numbers until the server ends.
-fn write(client: &mut Client, id: usize, ledger: &mut Ledger, is_stopped: &AtomicBool) {
+fn write(client: &mut Client, id: usize, layout: Layout, ledger: &mut Ledger, is_stopped: &AtomicBool) {
     while !is_stopped.load(Ordering::Relaxed) {
         let plain = ledger.plain + 1;
         let pair = ledger.pair + 1;
@@ -29,19 +31,24 @@ fn write(client: &mut Client, id: usize, ledger: &mut Ledger, is_stopped: &Atomi
             pipeline.extend(crate::client::encode(&["SET", &format!("{side}:{id}"), &pair.to_string()]));
         }
         pipeline.extend(crate::client::encode(&["EXEC"]));
+        let timed = ledger.timed + 1;
+        let set = ["SET", &format!("timed:{id}"), &timed.to_string(), "EX", "1000"];
+        pipeline.extend(crate::client::encode(&set[..if has_expiry(layout, timed) { 5 } else { 3 }]));
         if client.try_send(&pipeline).is_err() {
             return;
         }
-        for (step, expected) in ["OK", "OK", "QUEUED", "QUEUED", "[OK OK]"].iter().enumerate() {
+        for (step, expected) in ["OK", "OK", "QUEUED", "QUEUED", "[OK OK]", "OK"].iter().enumerate() {
             match client.try_reply() {
                 Ok(reply) => assert_eq!(reply, *expected),
                 Err(_) => return,
             }
-            if step == 0 {
-                ledger.plain = plain;
+            match step {
+                0 => ledger.plain = plain,
+                4 => ledger.pair = pair,
+                5 => ledger.timed = timed,
+                _ => {}
             }
         }
-        ledger.pair = pair;
     }
 }
 
@@ -50,7 +57,12 @@ fn number(client: &mut Client, key: &str) -> u64 {
     reply.trim_matches('\'').parse().unwrap_or(0)
 }
 
-fn verify(server: &ServerProcess, ledgers: &mut [Ledger; CLIENTS]) {
+/// True if the number `timed` is stored with an expiry. The raw layout has none.
+fn has_expiry(layout: Layout, timed: u64) -> bool {
+    layout == Layout::Typed && timed.is_multiple_of(2)
+}
+
+fn verify(server: &ServerProcess, layout: Layout, ledgers: &mut [Ledger; CLIENTS]) {
     let mut client = server.client();
     for (id, ledger) in ledgers.iter_mut().enumerate() {
         let plain = number(&mut client, &format!("plain:{id}"));
@@ -59,7 +71,12 @@ fn verify(server: &ServerProcess, ledgers: &mut [Ledger; CLIENTS]) {
         let right = number(&mut client, &format!("right:{id}"));
         assert_eq!(left, right, "a transaction is half applied");
         assert!((ledger.pair..=ledger.pair + 1).contains(&left), "pair {left} of {}", ledger.pair);
-        *ledger = Ledger { plain, pair: left };
+        let timed = number(&mut client, &format!("timed:{id}"));
+        assert!((ledger.timed..=ledger.timed + 1).contains(&timed), "timed {timed} of {}", ledger.timed);
+        let ttl = client.call(&["TTL", &format!("timed:{id}")]);
+        let is_right = (ttl != ":-1") == has_expiry(layout, timed);
+        assert!(timed == 0 || is_right, "an expiry is half applied: {timed} has the TTL {ttl}");
+        *ledger = Ledger { plain, pair: left, timed };
     }
 }
 
@@ -68,13 +85,13 @@ fn kills(layout: Layout, sync: SyncMode, rounds: u32) {
     let mut ledgers = [Ledger::default(); CLIENTS];
     for round in 0..rounds {
         let server = ServerProcess::start(dir.path(), layout, sync);
-        verify(&server, &mut ledgers);
+        verify(&server, layout, &mut ledgers);
         let is_stopped = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for (id, ledger) in ledgers.iter_mut().enumerate() {
                 let mut client = server.client();
                 let is_stopped = &is_stopped;
-                scope.spawn(move || write(&mut client, id, ledger, is_stopped));
+                scope.spawn(move || write(&mut client, id, layout, ledger, is_stopped));
             }
             std::thread::sleep(Duration::from_millis(20 + u64::from(round) * 17 % 100));
             server.kill();
@@ -82,7 +99,7 @@ fn kills(layout: Layout, sync: SyncMode, rounds: u32) {
         });
     }
     let server = ServerProcess::start(dir.path(), layout, sync);
-    verify(&server, &mut ledgers);
+    verify(&server, layout, &mut ledgers);
     assert!(ledgers.iter().all(|ledger| ledger.plain > 0 && ledger.pair > 0), "the load was no load");
 }
 

@@ -11,6 +11,7 @@ mod expiry;
 mod failures;
 mod hostile_input;
 mod hyperloglog;
+mod idle_connections;
 mod key_events;
 mod kill;
 mod metrics;

@@ -9,8 +9,8 @@ fn monitor_shows_commands_without_secrets() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), |_| {});
     let mut monitor = server.client();
-    let mut client = server.client();
     monitor.check(&[("MONITOR", "OK")]);
+    let mut client = server.client();
     client.run("AUTH secret");
     client.run("CONFIG GET port");
     client.run("NOSUCH");

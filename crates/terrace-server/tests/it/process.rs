@@ -46,6 +46,11 @@ impl ServerProcess {
         Client::connect(self.address)
     }
 
+    /// Number of the process.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills the process, and waits for its end.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

@@ -1,0 +1,9 @@
+"""Tasks of the rq job."""
+
+
+def add(a, b):
+    return a + b
+
+
+def fail():
+    raise ValueError("on purpose")
