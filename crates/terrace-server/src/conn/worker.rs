@@ -121,7 +121,8 @@ impl Worker {
                 tokio::task::spawn_local(async move {
                     // A socket that cannot be registered, or fails its handshake, is closed.
                     if let Ok(stream) = socket.open(&shared).await {
-                        super::serve_connection(shared, worker, stream, origin).await;
+                        // A task of its own, without the memory of the handshake.
+                        tokio::task::spawn_local(super::serve_connection(shared, worker, stream, origin));
                     }
                 });
             }
