@@ -29,8 +29,8 @@ impl ScannedEntries {
         self.ends.is_empty()
     }
 
-    /// Moves `cursor`, which is at an entry, by `steps`, and copies the entry of each step. Stops at
-    /// the last entry.
+    /// Moves `cursor`, which is at an entry, by `steps`, and copies the entry of each step. Stops
+    /// at the last entry.
     ///
     /// The loop is compiled for each engine, so that its steps need no virtual call.
     #[inline(always)]

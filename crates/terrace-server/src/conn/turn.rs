@@ -2,6 +2,7 @@
 //!
 //! A turn ends with the input, or after a limit, so that one client cannot delay the others.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::session::{ReplyMode, Session};
@@ -78,14 +79,13 @@ pub(super) fn run(
         }
         used += parser.consumed();
         parser.begin();
-        let is_late = now.saturating_sub(start) > MAX_DURATION;
         if session.blocked.is_some() {
             break TurnEnd::Blocked;
         }
         if session.should_close {
             break TurnEnd::InputUsed;
         }
-        if count == MAX_COMMANDS || reply.len() > MAX_OUTPUT || is_late {
+        if count == MAX_COMMANDS || reply.len() > MAX_OUTPUT || now.saturating_sub(start) > MAX_DURATION {
             break TurnEnd::Limit;
         }
     };
@@ -95,7 +95,7 @@ pub(super) fn run(
         group.record(shared, session, None, time, scratch.slot);
     }
     shared.counters.record_turn(count as u64);
-    session.client.last_active_ms.store(start.as_millis() as u64, std::sync::atomic::Ordering::Relaxed);
+    session.client.last_active_ms.store(start.as_millis() as u64, Ordering::Relaxed);
     (used, end)
 }
 

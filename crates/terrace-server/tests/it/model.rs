@@ -342,6 +342,13 @@ impl Run {
         row.iter().filter_map(|arg| argument(&self.random, *arg)).collect()
     }
 
+    /// Returns the latest lines of the log before line `end` that contain `word`.
+    fn lines_with(&self, word: Option<&String>, end: usize) -> Vec<&str> {
+        let lines = self.log[..end].iter().map(String::as_str);
+        let found: Vec<&str> = lines.filter(|line| word.is_some_and(|word| line.contains(word))).collect();
+        found[found.len().saturating_sub(40)..].to_vec()
+    }
+
     /// Sends one command to both servers and compares the replies.
     fn step(&mut self, ours: &mut Client, theirs: &mut Client) {
         let command = self.command();
@@ -358,14 +365,9 @@ impl Run {
         self.log.push(format!("{command:?} -> {found}"));
         if expected != found {
             let last = self.log.len().saturating_sub(40);
-            // The commands that made the key, if it is the first argument.
-            let is_of_key = |line: &&String| command.get(1).is_some_and(|key| line.contains(key.as_str()));
-            let earlier: Vec<&str> =
-                self.log[..last].iter().filter(is_of_key).rev().take(40).map(String::as_str).collect();
-            let earlier: Vec<&str> = earlier.into_iter().rev().collect();
             panic!(
-                "{command:?}\n  redis: {expected}\n  ours:  {found}\nearlier:\n{}\nlast:\n{}",
-                earlier.join("\n"),
+                "{command:?}\n  redis: {expected}\n  ours:  {found}\nof the key:\n{}\nlast:\n{}",
+                self.lines_with(command.get(1), last).join("\n"),
                 self.log[last..].join("\n")
             );
         }
