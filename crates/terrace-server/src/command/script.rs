@@ -3,7 +3,8 @@
 //! A script runs on the script thread, like EXEC: it holds the gate alone, its commands see its
 //! writes, and one batch commits them. A script that fails keeps the effects until its error.
 
-use super::execute::check_writable;
+use super::execute::{check_writable, denied};
+use super::permission::denial;
 use super::subcommand::{Subcommand, dispatch, is_arity};
 use super::table::{self, Command, Flags, Handler};
 use super::{Args, Call};
@@ -62,10 +63,13 @@ static NOT_IN_SCRIPTS: &[&str] = &[
     "script",
     "shutdown",
     "slaveof",
+    "slowlog",
     "ssubscribe",
     "subscribe",
     "sunsubscribe",
     "sync",
+    "terrace.checkpoint",
+    "terrace.compact",
     "terrace.snapshot",
     "unsubscribe",
     "unwatch",
@@ -201,6 +205,14 @@ impl CallHost<'_, '_> {
             table::find(args.at(0)).ok_or(Failure::reply("ERR Unknown Redis command called from script"))?;
         if !is_arity(command.arity, args.len()) {
             return Err(Failure::reply("ERR Wrong number of args calling Redis command from script"));
+        }
+        let session = &self.call.session;
+        if let Some(denial) = denial(&session.user, command, args) {
+            // Recorded for ACL LOG.
+            denied(self.call.shared, session, denial);
+            return Err(Failure::reply(
+                "ERR The user executing the script can't run this command or subcommand",
+            ));
         }
         if command.flags.contains(Flags::NO_MULTI) || NOT_IN_SCRIPTS.contains(&command.name) {
             return Err(Failure::reply("ERR This Redis command is not allowed from script"));

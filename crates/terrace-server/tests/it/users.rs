@@ -77,7 +77,10 @@ fn rights_of_roles() {
         ("MULTI", "OK"),
         ("SLOWLOG GET", "-NOPERM this user has no permissions to run the 'slowlog|get' command"),
         ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+        ("EVAL return(redis.call('set','a','b')) 0", "OK"),
     ]);
+    let refused = writer.run("EVAL return(redis.call('bgsave')) 0");
+    assert!(refused.contains("can't run this command"), "{refused}");
     let mut strings = server.client();
     strings.check(&[
         ("AUTH strings s", "OK"),
@@ -127,6 +130,22 @@ fn prefixes_of_keys() {
         ("SUBSCRIBE __keyspace@0__:app:1", CHANNEL),
         ("PSUBSCRIBE *", CHANNEL),
         ("PUBLISH other x", CHANNEL),
+        ("RPUSH app:list x", ":1"),
+        ("LMOVE app:list other LEFT LEFT", KEY),
+        ("LMPOP 2 app:list other LEFT", KEY),
+        ("BLMPOP 0.1 2 app:list other LEFT", KEY),
+        ("BLPOP other 0.1", KEY),
+        ("SINTERCARD 2 app:set other", KEY),
+        ("SUNIONSTORE app:set other", KEY),
+        ("ZUNION 2 app:z other", KEY),
+        ("ZUNIONSTORE other 1 app:z", KEY),
+        ("ZMPOP 1 other MIN", KEY),
+        ("GEOSEARCHSTORE other app:geo FROMLONLAT 1 1 BYRADIUS 1 m", KEY),
+        ("SORT app:list STORE other", KEY),
+        ("SORT app:list BY other*", KEY),
+        ("BITOP AND app:1 other", KEY),
+        ("PFMERGE app:h other", KEY),
+        ("EVAL return(redis.call('get','other')) 0", KEY),
         ("TERRACE.SNAPSHOT OPEN", ":1"),
         ("TERRACE.SNAPSHOT READ 1 GET other", KEY),
         ("TERRACE.SNAPSHOT READ 1 GET app:2", "'x'"),
