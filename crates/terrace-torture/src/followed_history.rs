@@ -12,7 +12,7 @@ mod bulk_operation;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use terrace::{Db, SequenceNumber, Snapshot};
+use terrace::{Db, Snapshot};
 use terrace_testkit::rng::splitmix;
 
 pub use bulk_operation::{BULK_PERIOD, BulkOperation, Entry};
@@ -106,8 +106,11 @@ pub struct ExpectedState {
     /// True if a writer may skip sequence numbers when it opens the database.
     may_skip_sequences: bool,
     /// Number of skipped sequence numbers, and of those of bulk operations, before a write, with
-    /// the number of the bulk operations.
-    other_sequences: (u64, SequenceNumber),
+    /// the number of the bulk operations. None if they are unknown. Negative after a repair that
+    /// forgot sequence numbers.
+    other_sequences: Option<(u64, i64)>,
+    /// Number of repairs that `other_sequences` includes.
+    repairs: u64,
 }
 
 /// Result of the bulk operations.
@@ -123,7 +126,8 @@ impl Default for ExpectedState {
             slots: vec![None; SLOTS as usize],
             bulk: None,
             may_skip_sequences: false,
-            other_sequences: (0, 0),
+            other_sequences: Some((0, 0)),
+            repairs: 0,
         }
     }
 }
@@ -142,6 +146,15 @@ impl ExpectedState {
     /// Accepts that goleveldb skips a sequence number when it opens a database.
     pub fn with_skipped_sequences(self) -> ExpectedState {
         ExpectedState { may_skip_sequences: true, ..self }
+    }
+
+    /// Accepts that this number of repairs may each have forgotten sequence numbers of deletions.
+    /// A compaction drops a deletion, and then only the MANIFEST knows its sequence number.
+    pub fn accept_repairs(&mut self, repairs: u64) {
+        if self.repairs != repairs {
+            self.repairs = repairs;
+            self.other_sequences = None;
+        }
     }
 
     /// Moves to the state after `write`, which is not earlier.
@@ -209,21 +222,22 @@ impl ExpectedState {
         let write = self.write;
         let sequence = snapshot.sequence();
         let expected = last_sequence(write);
-        let unexpected =
-            |expected: &str| format!("write {write} at sequence number {sequence}, expected {expected}");
-        let other =
-            sequence.checked_sub(expected).ok_or_else(|| unexpected(&format!("at least {expected}")))?;
-        let (known_operations, known_other) = self.other_sequences;
+        let other = sequence.cast_signed() - expected.cast_signed();
         // The operation after this write may be complete.
         let operations = if self.bulk.is_some() { write.saturating_sub(1) / BULK_PERIOD } else { 0 };
         let is_between_operations = self.bulk_operation_after(write).is_none();
-        let must_be_equal =
-            is_between_operations && operations == known_operations && !self.may_skip_sequences;
-        if other < known_other || (must_be_equal && other != known_other) {
-            return Err(unexpected(&format!("{} in period {known_operations}", expected + known_other)));
+        if let Some((known_operations, known_other)) = self.other_sequences {
+            let must_be_equal =
+                is_between_operations && operations == known_operations && !self.may_skip_sequences;
+            if other < known_other || (must_be_equal && other != known_other) {
+                let known = expected.cast_signed() + known_other;
+                return Err(format!(
+                    "write {write} at sequence number {sequence}, expected {known} in period {known_operations}"
+                ));
+            }
         }
         if is_between_operations {
-            self.other_sequences = (operations, other);
+            self.other_sequences = Some((operations, other));
         }
         Ok(())
     }

@@ -112,7 +112,9 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
         for follower in followers {
             results.push(follower.join().unwrap_or_else(|_| Err("a follower panicked".into())));
         }
-        results.into_iter().collect()
+        // All errors: a fault of the writer shows in each follower.
+        let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
     })
 }
 
@@ -129,8 +131,9 @@ impl Case {
         if self.has_goleveldb { state.with_skipped_sequences() } else { state }
     }
 
-    /// Starts a writer. goleveldb loses writes that a killed process has left in a log, so it may
-    /// only follow a writer that closed its database.
+    /// Starts a writer. goleveldb skips records of a log below the last sequence number of the
+    /// MANIFEST. LevelDB and killed processes leave such records, so goleveldb may only follow a
+    /// Terrace that closed its database.
     fn start_writer(&self, rng: &mut Rng, can_be_goleveldb: bool) -> Result<Writer, String> {
         let size = self.write_buffer_size.to_string();
         let mut arguments: Vec<OsString> = vec!["followed-writer".into()];
@@ -185,6 +188,7 @@ impl Case {
                 writer.process.resume()?;
                 std::thread::sleep(Duration::from_millis(rng.below(30)));
             }
+            let is_terrace = writer.is_terrace;
             let is_closed = end_writer(writer, rng, counters)?;
             if number == WRITERS {
                 break;
@@ -194,7 +198,7 @@ impl Case {
             }
             writer = match is_closed && rng.one_in(2) {
                 true => self.replace(rng, saved.as_ref())?,
-                false => self.start_writer(rng, is_closed)?,
+                false => self.start_writer(rng, is_closed && is_terrace)?,
             };
         }
         Ok(())
@@ -210,10 +214,11 @@ impl Case {
     /// Replaces the closed database, and starts the next writer.
     fn replace(&self, rng: &mut Rng, saved: Option<&SavedDatabase>) -> Result<Writer, String> {
         let replacement = Replacement::draw(rng, saved.is_some());
+        self.databases.begin_replacement();
         if replacement == Replacement::Repair {
+            self.databases.count_repair();
             damage_manifest(&self.database, rng)?;
         }
-        self.databases.begin_replacement();
         if let Some(last_write) = replacement.execute(&self.database, saved, &self.options())? {
             self.ledger.record(0, last_write)?;
         }
@@ -274,6 +279,7 @@ impl FollowerCheck<'_> {
                 None => {
                     // Any error is possible, but no state that never was.
                     let _ = self.db.catch_up();
+                    self.state.accept_repairs(self.case.databases.repairs());
                     self.state.check_next(&self.db.snapshot())?;
                 }
             }
@@ -305,6 +311,7 @@ impl FollowerCheck<'_> {
         }
         let snapshot = self.db.snapshot();
         let before = self.state.write();
+        self.state.accept_repairs(case.databases.repairs());
         self.state.check_next(&snapshot)?;
         let is_caught_up = should_catch_up && case.databases.current() == Some(current);
         if is_caught_up && self.state.write() < acknowledged {

@@ -118,6 +118,8 @@ pub(super) struct DatabaseCount {
     current: AtomicU64,
     /// Value of `current` after the last certain replacement.
     last_certain: AtomicU64,
+    /// Number of replacements by a repair.
+    repairs: AtomicU64,
 }
 
 impl DatabaseCount {
@@ -130,6 +132,15 @@ impl DatabaseCount {
     /// Returns true if a follower of database `opened` must have noticed a replacement.
     pub(super) fn is_surely_replaced(&self, opened: u64) -> bool {
         self.last_certain.load(Ordering::SeqCst) > opened
+    }
+
+    /// Counts a repair, before it begins.
+    pub(super) fn count_repair(&self) {
+        self.repairs.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn repairs(&self) -> u64 {
+        self.repairs.load(Ordering::SeqCst)
     }
 
     pub(super) fn begin_replacement(&self) {
