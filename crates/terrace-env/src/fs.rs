@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use terrace_sync::native_locks::Mutex;
 
@@ -50,14 +51,16 @@ impl AccessMode {
     }
 }
 
-/// Identity of a file or directory. Two names of one file have the same identity. Another file may
-/// get it after the last name and the last handle are gone.
+/// Identity of a file or directory. Two names of one file have the same identity. Without a time of
+/// creation, another file may get it after the last name and the last handle are gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileIdentity {
     /// Number of the file system.
     pub device: u64,
     /// Number of the file in its file system.
     pub inode: u64,
+    /// Time of the creation, if the file system stores it.
+    pub created_at: Option<SystemTime>,
 }
 
 /// Identity of a directory, and the time of the last change of its names.

@@ -124,7 +124,7 @@ impl LiveFile for MemLiveFile {
 
 /// Returns the identity of a file or directory in memory.
 pub(super) fn identity_of(inode: Inode) -> FileIdentity {
-    FileIdentity { device: 0, inode }
+    FileIdentity { device: 0, inode, created_at: None }
 }
 
 /// Bytes of a file when it was opened. The trait forbids later changes.

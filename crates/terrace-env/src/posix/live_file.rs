@@ -41,7 +41,7 @@ impl LiveFile for PosixLiveFile {
 }
 
 pub(super) fn identity_of(metadata: &Metadata) -> FileIdentity {
-    FileIdentity { device: metadata.dev(), inode: metadata.ino() }
+    FileIdentity { device: metadata.dev(), inode: metadata.ino(), created_at: metadata.created().ok() }
 }
 
 pub(super) fn stamp_of(metadata: &Metadata) -> DirectoryStamp {

@@ -312,7 +312,8 @@ impl FollowerCheck<'_> {
         let snapshot = self.db.snapshot();
         let before = self.state.write();
         self.state.accept_repairs(case.databases.repairs());
-        self.state.check_next(&snapshot)?;
+        let checked = self.state.check_next(&snapshot);
+        checked.map_err(|error| format!("database {current}, opened {}: {error}", self.opened))?;
         let is_caught_up = should_catch_up && case.databases.current() == Some(current);
         if is_caught_up && self.state.write() < acknowledged {
             let write = self.state.write();

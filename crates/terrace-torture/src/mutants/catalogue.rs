@@ -92,6 +92,7 @@ pub static MUTANTS: &[Mutant] = &[
     row("BackupTableByNumber", &["backups"], 300, "a backup takes a stored table of the same number and size without a comparison of the contents"),
     row("TornRecordTaken", &["followers"], 60, "a follower takes a record with a wrong checksum"),
     row("WalLeftTooEarly", &["followers"], 120, "a follower leaves a WAL when a later one has a record, without another look"),
+    row("ForeignWalKept", &["followers"], 120, "a follower keeps the memtable of a WAL of a replaced database"),
     row("StaleMemtableKept", &["followers"], 60, "a follower keeps the memtable of a WAL that was flushed"),
     row("OldManifestFollowed", &["followers"], 60, "a follower does not notice that CURRENT names another MANIFEST"),
     row("VersionInstalledBeforeItsRecords", &["followers"], 60, "a follower installs a version without the records that existed then"),

@@ -114,6 +114,10 @@ impl ManifestTail {
         Ok(tail)
     }
 
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Returns the version set after the last edit.
     pub(crate) fn version_set(&self) -> &VersionSet {
         &self.version_set

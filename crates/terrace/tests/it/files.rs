@@ -66,6 +66,16 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::copy(from, to).unwrap();
 }
 
+/// Copies the files of a directory, without its subdirectories.
+pub(crate) fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_file() {
+            copy(&entry.path(), &to.join(entry.file_name()));
+        }
+    }
+}
+
 /// Changes `len` bytes at `offset`; a negative offset counts from the end.
 pub(crate) fn damage(path: &Path, offset: i64, len: usize) {
     let mut bytes = read(path);

@@ -382,6 +382,50 @@ fn database_that_was_created_again() {
     check_replaced(&follower, "MANIFEST-");
 }
 
+/// An earlier copy of the files, whose further history has the same file numbers. The follower has
+/// read a WAL of the lost history, and must not show it below the MANIFEST of the other one.
+#[test]
+fn database_that_was_restored() {
+    let mut replaced = 0;
+    for flushes in 0..12 {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
+        let saved = directory.path().join("saved");
+        let db = Db::open(&path, &busy()).unwrap();
+        db.put("first", "").unwrap();
+        db.close().unwrap();
+        files::copy_directory(&path, &saved);
+        let db = Db::open(&path, &busy()).unwrap();
+        for flush in 0..flushes {
+            db.put("lost", flush.to_string()).unwrap();
+            db.flush().unwrap();
+        }
+        db.put("lost", "in the log").unwrap();
+        let follower = follow(&path, &busy());
+        follower.catch_up().unwrap();
+        db.close().unwrap();
+        // The directory stays, and its files change.
+        std::fs::read_dir(&path).unwrap().for_each(|entry| files::remove(&entry.unwrap().path()));
+        files::copy_directory(&saved, &path);
+        for open in 0..4 {
+            let db = Db::open(&path, &busy()).unwrap();
+            (0..20).for_each(|_| db.put("kept", open.to_string()).unwrap());
+            db.close().unwrap();
+        }
+        let db = Db::open(&path, &busy()).unwrap();
+        db.put("kept", "").unwrap();
+        match follower.catch_up() {
+            Err(Error::Replaced { .. }) => replaced += 1,
+            caught_up => {
+                caught_up.unwrap();
+                assert_eq!(follower.get("lost").unwrap(), None, "{flushes} flushes");
+                assert!(follower.get("kept").unwrap().is_some());
+            }
+        }
+    }
+    assert!(replaced > 0);
+}
+
 /// A repair may lose entries and keep the last sequence number. So a follower from before the
 /// repair ends, also if the database was opened and closed since.
 #[test]

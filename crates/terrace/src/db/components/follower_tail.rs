@@ -144,9 +144,29 @@ impl FollowerTail {
 
     /// Reads new version edits. Returns true if there are any.
     pub(crate) fn poll_manifest(&mut self) -> Result<bool> {
+        let number = self.manifest.number();
         let has_edits = self.manifest.poll()?;
         self.is_list_outdated |= self.manifest.names_may_differ();
+        if self.manifest.number() != number && !mutant!(ForeignWalKept) {
+            self.check_wals_are_kept()?;
+        }
         Ok(has_edits)
+    }
+
+    /// Returns an error if another file has the name of a WAL. A replaced database may have given
+    /// the same number again, and a new MANIFEST may continue the numbers of the old one.
+    fn check_wals_are_kept(&self) -> Result<()> {
+        for wal in &self.wals {
+            let found = match self.env.fs.identity(wal.path()) {
+                Err(error) if error.is_not_found() => continue,
+                found => found?,
+            };
+            if found != wal.identity() {
+                let reason = format!("another file has the name {}", FileName::Log(wal.number));
+                return Err(Error::Replaced { path: self.directory.clone(), reason });
+            }
+        }
+        Ok(())
     }
 
     /// Lets the next call of [`FollowerTail::poll_manifest`] read all names again.

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use terrace_env::{Env, LiveFile};
+use terrace_env::{Env, FileIdentity, LiveFile};
 use terrace_format::batch::{self, BatchRef};
 use terrace_format::filename::FileName;
 use terrace_format::key::SequenceNumber;
@@ -66,6 +66,14 @@ impl WalTail {
         };
         let memtable = Arc::clone(memtable);
         Ok(Some(WalTail { number, path, file, reader: TailReader::new(), memtable }))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn identity(&self) -> FileIdentity {
+        self.file.identity()
     }
 
     /// Returns the current length of the log in bytes, with unused space at its end.
