@@ -160,6 +160,9 @@ impl Case {
         if self.has_checkpoints {
             arguments.push("--has-checkpoints".into());
         }
+        if !is_terrace {
+            self.databases.forget_marks();
+        }
         let stderr_path = self.ledger_path.with_extension("stderr");
         let process = WriterProcess::start(arguments.iter().map(OsString::as_os_str), stderr_path)?;
         Ok(Writer { process, can_be_killed, is_terrace })
@@ -225,13 +228,10 @@ impl Case {
         let last_write = self.ledger.read()?[0];
         let writer = self.start_writer(rng, false)?;
         self.wait_for_writes_after(last_write)?;
-        // LevelDB does not copy the mark of a repair to its MANIFEST.
-        let is_certain = match replacement {
-            Replacement::Repair => writer.is_terrace,
-            Replacement::Exchange => true,
-            Replacement::Restore | Replacement::CreateAgain => false,
-        };
-        self.databases.end_replacement(is_certain);
+        self.databases.end_replacement(replacement);
+        if !writer.is_terrace {
+            self.databases.forget_marks();
+        }
         Ok(writer)
     }
 }
@@ -304,7 +304,7 @@ impl FollowerCheck<'_> {
                 return self.reopen(current);
             }
             Some(Err(error)) => return Err(format!("database {current}, opened {}: {error}", self.opened)),
-            Some(Ok(_)) if must_be_replaced => {
+            Some(Ok(_)) if must_be_replaced && case.databases.is_surely_replaced(self.opened) => {
                 return Err(format!("the replacement of database {} was not noticed", self.opened));
             }
             Some(Ok(_)) | None => {}

@@ -116,8 +116,10 @@ pub(super) fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
 pub(super) struct DatabaseCount {
     /// Twice the number of replacements, and odd during one.
     current: AtomicU64,
-    /// Value of `current` after the last certain replacement.
-    last_certain: AtomicU64,
+    /// Value of `current` after another directory got the path.
+    last_directory: AtomicU64,
+    /// Value of `current` after the last repair whose mark is in the MANIFEST.
+    last_marked_repair: AtomicU64,
     /// Number of replacements by a repair.
     repairs: AtomicU64,
 }
@@ -131,7 +133,14 @@ impl DatabaseCount {
 
     /// Returns true if a follower of database `opened` must have noticed a replacement.
     pub(super) fn is_surely_replaced(&self, opened: u64) -> bool {
-        self.last_certain.load(Ordering::SeqCst) > opened
+        let last = self.last_directory.load(Ordering::SeqCst);
+        last.max(self.last_marked_repair.load(Ordering::SeqCst)) > opened
+    }
+
+    /// Accepts that followers miss earlier repairs: the next writer does not copy their mark to its
+    /// MANIFEST.
+    pub(super) fn forget_marks(&self) {
+        self.last_marked_repair.store(0, Ordering::SeqCst);
     }
 
     /// Counts a repair, before it begins.
@@ -147,12 +156,17 @@ impl DatabaseCount {
         self.current.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Ends a replacement. If it is certain, each follower of an earlier database notices it.
-    /// Otherwise a slow one may find a database with a longer history, and then shows its states.
-    pub(super) fn end_replacement(&self, is_certain: bool) {
+    /// Ends a replacement. Each follower of an earlier database notices another directory, and a
+    /// repair as long as its mark exists. After a restore, a slow one may find a database with a
+    /// longer history, and then shows its states.
+    pub(super) fn end_replacement(&self, replacement: Replacement) {
         let next = self.current.load(Ordering::SeqCst) + 1;
-        if is_certain {
-            self.last_certain.store(next, Ordering::SeqCst);
+        match replacement {
+            Replacement::Exchange | Replacement::CreateAgain => {
+                self.last_directory.store(next, Ordering::SeqCst);
+            }
+            Replacement::Repair => self.last_marked_repair.store(next, Ordering::SeqCst),
+            Replacement::Restore => self.forget_marks(),
         }
         self.current.store(next, Ordering::SeqCst);
     }
