@@ -52,6 +52,7 @@ test:  ## Check everything: format, lints, tidiness, tests, a share of every att
 	cargo test --package terrace-format --no-default-features $(CI) -- --quiet
 	cargo check --package terrace --no-default-features $(CI) --quiet
 	cargo xtask check
+	cargo xtask bindings
 
 msrv:  ## Check with the oldest supported Rust
 	@.ci/msrv
