@@ -37,7 +37,7 @@ enum OpenMode {
 impl OpenMode {
     /// Removes the arguments that select the mode from `arguments`.
     fn take(arguments: &Bound<'_, PyDict>) -> Result<OpenMode> {
-        let mut take = |name: &str| -> Result<Option<Bound<'_, PyAny>>> {
+        let take = |name: &str| -> Result<Option<Bound<'_, PyAny>>> {
             let value = arguments.get_item(name)?;
             if value.is_some() {
                 arguments.del_item(name)?;

@@ -44,7 +44,7 @@ impl Selection {
         };
         for (name, value) in arguments.into_iter().flatten() {
             let name: String = name.extract()?;
-            let mut is_true = || value.is_truthy();
+            let is_true = || value.is_truthy();
             match name.as_str() {
                 "reverse" => selection.is_reverse = is_true()?,
                 "include_start" => selection.include_start = is_true()?,

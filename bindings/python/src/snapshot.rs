@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use terrace::{ReadOptions, Snapshot};
+use terrace::Snapshot;
 use terrace_sync::{Arc, Mutex};
 
 use crate::arguments::joined;
