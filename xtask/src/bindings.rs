@@ -49,8 +49,11 @@ pub(crate) fn run() -> ExitCode {
     }
     let is_required = std::env::var_os("TERRACE_REQUIRE_BINDINGS").is_some_and(|value| value == "1");
     let mut is_failed = false;
-    for language in LANGUAGES.iter().filter(|row| names.is_empty() || names.iter().any(|name| name == row.name)) {
-        let outcome = language.check().unwrap_or_else(|error| Outcome::NotTested { reason: error.to_string() });
+    for language in
+        LANGUAGES.iter().filter(|row| names.is_empty() || names.iter().any(|name| name == row.name))
+    {
+        let outcome =
+            language.check().unwrap_or_else(|error| Outcome::NotTested { reason: error.to_string() });
         is_failed |= match outcome {
             Outcome::Passed { .. } => false,
             Outcome::NotTested { .. } => is_required,

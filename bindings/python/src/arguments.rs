@@ -55,7 +55,8 @@ pub(crate) fn joined(prefix: Option<&[u8]>, key: &[u8]) -> Vec<u8> {
     [prefix.unwrap_or_default(), key].concat()
 }
 
-/// Returns the first key after all keys with `prefix` in bytewise order. None: there is no such key.
+/// Returns the first key after all keys with `prefix` in bytewise order, or None if there is no
+/// such key.
 pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();

@@ -198,7 +198,8 @@ impl Cursor {
     fn fill(&mut self, step: fn(&mut DbIterator)) {
         self.entries.clear();
         self.bytes.clear();
-        while self.iter.valid() && self.entries.len() < self.next_chunk && self.bytes.len() < MAX_CHUNK_BYTES {
+        while self.iter.valid() && self.entries.len() < self.next_chunk && self.bytes.len() < MAX_CHUNK_BYTES
+        {
             let key = self.bytes.len();
             self.bytes.extend_from_slice(self.iter.key());
             let value = self.bytes.len();
@@ -226,7 +227,8 @@ pub(crate) fn set_bounds(
     include_stop: bool,
 ) -> Result<()> {
     let mut unbounded = options.clone();
-    (unbounded.lower_bound, unbounded.upper_bound) = (None, None);
+    unbounded.lower_bound = None;
+    unbounded.upper_bound = None;
     if let Some(start) = options.lower_bound.take_if(|_| !include_start) {
         options.lower_bound = key_after(db, comparator, &unbounded, &start)?;
         if options.lower_bound.is_none() {

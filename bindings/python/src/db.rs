@@ -264,7 +264,8 @@ impl PyDb {
         start: Option<&Bound<'_, PyBytes>>,
         stop: Option<&Bound<'_, PyBytes>>,
     ) -> Result<()> {
-        let (start, stop) = (start.map(|key| key.as_bytes()), stop.map(|key| key.as_bytes()));
+        let start = start.map(|key| key.as_bytes());
+        let stop = stop.map(|key| key.as_bytes());
         self.call(py, |db| db.compact_range(start, stop))
     }
 
@@ -284,7 +285,9 @@ impl PyDb {
     fn approximate_sizes(&self, py: Python<'_>, ranges: &Bound<'_, PyTuple>) -> Result<Vec<u64>> {
         let ranges: Vec<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)> = ranges
             .iter()
-            .map(|range| range.extract().map_err(|_| PyTypeError::new_err("a range is a pair of byte strings")))
+            .map(|range| {
+                range.extract().map_err(|_| PyTypeError::new_err("a range is a pair of byte strings"))
+            })
             .collect::<Result<_>>()?;
         let slices: Vec<(&[u8], &[u8])> =
             ranges.iter().map(|(start, stop)| (start.as_bytes(), stop.as_bytes())).collect();

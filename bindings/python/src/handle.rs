@@ -124,7 +124,10 @@ pub(crate) fn iterator_closed() -> PyErr {
 pub(crate) fn close_all(py: Python<'_>) -> Result<()> {
     py.detach(|| {
         let open: Vec<Weak<Handle>> = OPEN.lock().get_or_insert_default().values().cloned().collect();
-        open.iter().filter_map(Weak::upgrade).map(|handle| handle.close()).fold(Ok(()), std::result::Result::and)
+        open.iter()
+            .filter_map(Weak::upgrade)
+            .map(|handle| handle.close())
+            .fold(Ok(()), std::result::Result::and)
     })
     .map_err(exception)
 }

@@ -72,7 +72,8 @@ impl Selection {
             let prefix = joined(db_prefix, &prefix);
             self.stop = prefix_end(&prefix);
             self.start = Some(prefix);
-            (self.include_start, self.include_stop) = (true, false);
+            self.include_start = true;
+            self.include_stop = false;
         } else if let Some(db_prefix) = db_prefix {
             self.include_start |= self.start.is_none();
             self.include_stop &= self.stop.is_some();
@@ -130,7 +131,8 @@ impl PyIterator {
     ) -> Result<PyIterator> {
         let mut selection = Selection::of(arguments)?;
         selection.add_prefix(db_prefix);
-        let (is_reverse, shown) = (selection.is_reverse, selection.shown);
+        let is_reverse = selection.is_reverse;
+        let shown = selection.shown;
         selection.options.snapshot = snapshot;
         let cursor = py.detach(|| open_cursor(handle, selection))?;
         let cursor = Arc::new(SharedCursor(Mutex::new(Some(cursor))));
@@ -140,7 +142,8 @@ impl PyIterator {
             // Another thread closed the database before the iterator was registered.
             py.detach(|| cursor.close());
         }
-        let (handle, db_prefix) = (Arc::clone(handle), db_prefix.map(<[u8]>::to_vec));
+        let handle = Arc::clone(handle);
+        let db_prefix = db_prefix.map(<[u8]>::to_vec);
         Ok(PyIterator { handle, cursor, id, is_reverse, shown, db_prefix })
     }
 
@@ -215,7 +218,8 @@ fn open_cursor(handle: &Handle, selection: Selection) -> Result<Cursor> {
     let db = handle.db()?;
     let Selection { mut options, start, stop, include_start, include_stop, .. } = selection;
     let needs_next_keys = (start.is_some() && !include_start) || (stop.is_some() && include_stop);
-    (options.lower_bound, options.upper_bound) = (start, stop);
+    options.lower_bound = start;
+    options.upper_bound = stop;
     if needs_next_keys {
         // The bounds and the entries belong to one state.
         options.snapshot.get_or_insert_with(|| db.snapshot());

@@ -19,7 +19,8 @@ pub(crate) fn repair_db<'py>(
     dry_run: bool,
     options: Option<&Bound<'py, PyDict>>,
 ) -> Result<Bound<'py, PyDict>> {
-    let (path, options) = (path_of(name)?, options_of(options)?);
+    let path = path_of(name)?;
+    let options = options_of(options)?;
     let repair_options = RepairOptions::default().dry_run(dry_run);
     let found = py.detach(|| terrace::repair(&path, &options, &repair_options)).map_err(exception)?;
     let report = PyDict::new(py);

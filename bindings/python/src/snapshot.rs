@@ -24,8 +24,8 @@ pub(crate) struct PySnapshot {
 impl PySnapshot {
     pub(crate) fn new(py: Python<'_>, handle: &Arc<Handle>, prefix: Option<&[u8]>) -> Result<PySnapshot> {
         let snapshot = py.detach(|| handle.db().map(|db| db.snapshot()))?;
-        let (handle, prefix) = (Arc::clone(handle), prefix.map(<[u8]>::to_vec));
-        Ok(PySnapshot { handle, prefix, snapshot: Mutex::new(Some(snapshot)) })
+        let prefix = prefix.map(<[u8]>::to_vec);
+        Ok(PySnapshot { handle: Arc::clone(handle), prefix, snapshot: Mutex::new(Some(snapshot)) })
     }
 
     fn snapshot(&self) -> Result<Snapshot> {
@@ -51,7 +51,9 @@ impl PySnapshot {
     ) -> Result<Option<Py<PyAny>>> {
         let options = read_options(verify_checksums, fill_cache).snapshot(self.snapshot()?);
         match &self.prefix {
-            Some(prefix) => get_value(py, &self.handle, &joined(Some(prefix), key.as_bytes()), default, &options),
+            Some(prefix) => {
+                get_value(py, &self.handle, &joined(Some(prefix), key.as_bytes()), default, &options)
+            }
             None => get_value(py, &self.handle, key.as_bytes(), default, &options),
         }
     }

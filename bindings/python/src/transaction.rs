@@ -115,7 +115,8 @@ impl PyTransaction {
 
     /// Sets the value of `key`.
     fn put(&self, py: Python<'_>, key: &Bound<'_, PyBytes>, value: &Bound<'_, PyAny>) -> Result<()> {
-        let (key, value) = (key.as_bytes(), ValueBytes::of(value)?);
+        let key = key.as_bytes();
+        let value = ValueBytes::of(value)?;
         let value = value.as_slice();
         self.call(py, |transaction| transaction.put(key, value))
     }
@@ -142,7 +143,10 @@ impl PyTransaction {
         options.upper_bound = bytes(stop);
         options.prefix = bytes(prefix);
         let found = self.call(py, |transaction| {
-            transaction.iter_with(&options)?.take(limit.unwrap_or(usize::MAX)).collect::<terrace::Result<Vec<_>>>()
+            transaction
+                .iter_with(&options)?
+                .take(limit.unwrap_or(usize::MAX))
+                .collect::<terrace::Result<Vec<_>>>()
         })?;
         PyList::new(py, found.iter().map(|(key, value)| (PyBytes::new(py, key), PyBytes::new(py, value))))
     }
@@ -198,8 +202,7 @@ pub(crate) fn transact(
 ) -> Result<Py<PyAny>> {
     let mut conflicts = 0;
     loop {
-        let options =
-            TransactionOptions::default().locking(conflicts >= CONFLICTS_UNTIL_LOCKING).sync(sync);
+        let options = TransactionOptions::default().locking(conflicts >= CONFLICTS_UNTIL_LOCKING).sync(sync);
         let transaction = Bound::new(py, PyTransaction::with_options(py, handle, &options)?)?;
         let outcome = function.call1((&transaction,)).and_then(|result| {
             transaction.get().commit(py)?;

@@ -70,7 +70,7 @@ impl PyWriteBatch {
         self.with_key(key, |key| self.change(|batch| _ = batch.put(key, value.as_slice())))
     }
 
-    /// Adds a delete.
+    /// Adds a tombstone.
     fn delete(&self, key: &Bound<'_, PyBytes>) -> Result<()> {
         self.with_key(key, |key| self.change(|batch| _ = batch.delete(key)))
     }

@@ -21,7 +21,8 @@ const SMALL_DISK: &str = "TERRACE_SMALL_DISK";
 #[test]
 fn every_case_has_its_results() {
     let cases = read_cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings/conformance"));
-    let (mut failures, mut skipped) = (Vec::new(), Vec::new());
+    let mut failures = Vec::new();
+    let mut skipped = Vec::new();
     for case in &cases {
         let missing = case.features.iter().find(|feature| !has_feature(feature));
         match missing {
@@ -55,7 +56,8 @@ struct Case {
 }
 
 fn read_cases(directory: &Path) -> Vec<Case> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
     paths.sort();
     let mut cases: Vec<Case> = Vec::new();
@@ -81,8 +83,8 @@ impl Case {
     fn run(&self) -> Result<(), String> {
         let on_small_disk = self.features.iter().any(|feature| feature == "small-disk");
         let base = on_small_disk.then(|| std::env::var_os(SMALL_DISK)).flatten().map(PathBuf::from);
-        let directory =
-            tempfile::tempdir_in(base.unwrap_or_else(std::env::temp_dir)).map_err(|error| error.to_string())?;
+        let directory = tempfile::tempdir_in(base.unwrap_or_else(std::env::temp_dir))
+            .map_err(|error| error.to_string())?;
         let mut session = Session::new(directory.path().join("database"));
         let mut lines = self.lines.iter().peekable();
         while let Some(line) = lines.next() {
@@ -262,7 +264,8 @@ impl Session {
 
     fn scan(&self, selection: &[&str]) -> Result<Outcome, Error> {
         let mut options = ReadOptions::default();
-        let (mut limit, mut reverse) = (usize::MAX, false);
+        let mut limit = usize::MAX;
+        let mut reverse = false;
         let mut words = selection.iter().copied();
         while let Some(word) = words.next() {
             let mut argument = || words.next().expect("an argument");
@@ -307,7 +310,9 @@ impl Session {
     /// Steps on the files of a closed database.
     fn change_files(&self, words: &[&str]) {
         match words {
-            ["damage", suffix, offset] => self.each_file(suffix, |path| damage(path, offset.parse().unwrap())),
+            ["damage", suffix, offset] => {
+                self.each_file(suffix, |path| damage(path, offset.parse().unwrap()))
+            }
             ["truncate", suffix, length] => self.each_file(suffix, |path| {
                 let file = fs::OpenOptions::new().write(true).open(path).unwrap();
                 file.set_len(length.parse().unwrap()).unwrap();
