@@ -155,8 +155,11 @@ impl PyDb {
         verify_checksums: Option<bool>,
         fill_cache: Option<bool>,
     ) -> Result<Option<Py<PyAny>>> {
-        let options = read_options(verify_checksums, fill_cache);
-        get_value(py, &self.handle, key.as_bytes(), default, &options)
+        let key = key.as_bytes();
+        if verify_checksums.is_none() && fill_cache.is_none() {
+            return get_value(py, &self.handle, key, default, &ReadOptions::DEFAULT);
+        }
+        get_value(py, &self.handle, key, default, &read_options(verify_checksums, fill_cache))
     }
 
     /// Returns the values of `keys` at one moment, in their order, with `default` for missing keys.

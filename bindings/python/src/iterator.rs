@@ -93,6 +93,24 @@ fn bytes_or_none(value: &Bound<'_, PyAny>) -> Result<Option<Vec<u8>>> {
     Ok(Some(value.cast::<PyBytes>()?.as_bytes().to_vec()))
 }
 
+/// Shown parts of an entry.
+struct Entry<'py> {
+    key: Option<Bound<'py, PyBytes>>,
+    value: Option<Bound<'py, PyBytes>>,
+}
+
+impl Entry<'_> {
+    /// Returns the pair, the part, or None. The caller has released the lock of the cursor: a new
+    /// tuple may start the garbage collector, and a finalizer may use the same iterator.
+    fn into_object(self, py: Python<'_>) -> Result<Py<PyAny>> {
+        match (self.key, self.value) {
+            (Some(key), Some(value)) => Ok((key, value).into_pyobject(py)?.into_any().unbind()),
+            (Some(part), None) | (None, Some(part)) => Ok(part.into_any().unbind()),
+            (None, None) => Ok(py.None()),
+        }
+    }
+}
+
 /// Cursor that the close of its database ends.
 struct SharedCursor(Mutex<Option<Cursor>>);
 
@@ -153,24 +171,13 @@ impl PyIterator {
 
     /// Steps over one entry and returns it. None: no entry is left.
     fn step(&self, py: Python<'_>, direction: Direction) -> Result<Option<Py<PyAny>>> {
-        // The lock is free unless several threads use this iterator. A thread that holds the
-        // interpreter lock never waits here: the holder may need it for a comparator.
-        if let Some(mut guard) = self.cursor.0.try_lock() {
-            let cursor = guard.as_mut().ok_or_else(iterator_closed)?;
-            if let Some(found) = self.step_of_chunk(py, cursor, direction) {
-                return found.map(Some);
-            }
-        }
         loop {
+            if let Some(entry) = self.step_of_chunk(py, direction)? {
+                return entry.into_object(py).map(Some);
+            }
             let has_entries = py.detach(|| self.fetch(direction))?;
             if !has_entries {
                 return Ok(None);
-            }
-            if let Some(mut guard) = self.cursor.0.try_lock() {
-                let cursor = guard.as_mut().ok_or_else(iterator_closed)?;
-                if let Some(found) = self.step_of_chunk(py, cursor, direction) {
-                    return found.map(Some);
-                }
             }
         }
     }
@@ -185,27 +192,23 @@ impl PyIterator {
         fetched.map_err(exception)
     }
 
+    /// Steps over an entry of the chunk. None: the chunk has none, or another thread uses the
+    /// iterator. A thread that holds the interpreter lock never waits here: the other thread may
+    /// need that lock for a comparator.
     #[inline]
-    fn step_of_chunk(
-        &self,
-        py: Python<'_>,
-        cursor: &mut Cursor,
-        direction: Direction,
-    ) -> Option<Result<Py<PyAny>>> {
-        let (key, value) = match direction {
-            Direction::Next => cursor.next_of_chunk()?,
-            Direction::Prev => cursor.prev_of_chunk()?,
+    fn step_of_chunk<'py>(&self, py: Python<'py>, direction: Direction) -> Result<Option<Entry<'py>>> {
+        let Some(mut guard) = self.cursor.0.try_lock() else { return Ok(None) };
+        let cursor = guard.as_mut().ok_or_else(iterator_closed)?;
+        let found = match direction {
+            Direction::Next => cursor.next_of_chunk(),
+            Direction::Prev => cursor.prev_of_chunk(),
         };
+        let Some((key, value)) = found else { return Ok(None) };
         let key = &key[self.db_prefix.as_ref().map_or(0, Vec::len)..];
-        Some(match (self.shown.key, self.shown.value) {
-            (true, true) => {
-                let pair = (PyBytes::new(py, key), PyBytes::new(py, value));
-                pair.into_pyobject(py).map(|pair| pair.into_any().unbind())
-            }
-            (true, false) => Ok(PyBytes::new(py, key).into_any().unbind()),
-            (false, true) => Ok(PyBytes::new(py, value).into_any().unbind()),
-            (false, false) => Ok(py.None()),
-        })
+        Ok(Some(Entry {
+            key: self.shown.key.then(|| PyBytes::new(py, key)),
+            value: self.shown.value.then(|| PyBytes::new(py, value)),
+        }))
     }
 
     fn change(&self, py: Python<'_>, change: impl FnOnce(&mut Cursor) + Send) -> Result<()> {

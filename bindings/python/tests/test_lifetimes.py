@@ -367,3 +367,37 @@ def test_comparator_with_threads(path):
         thread.join(60)
         assert not thread.is_alive()
     db.close()
+
+
+def test_finalizer_during_an_iteration(path):
+    """The garbage collector may run within a step, and a finalizer may use or close everything."""
+
+    class Owner:
+        def __init__(self, work):
+            self.work, self.cycle = work, self
+
+        def __del__(self):
+            self.work()
+
+    db = terrace.DB(path, create_if_missing=True)
+    for number in range(3000):
+        db.put(b"%06d" % number, b"")
+    iterator = db.iterator()
+    threshold = gc.get_threshold()
+    gc.set_threshold(5)
+    try:
+        steps = 0
+        for _ in iterator:
+            if steps < 200:
+                Owner(lambda: next(iterator))
+            elif steps == 300:
+                Owner(db.close)
+            steps += 1
+    except terrace.ClosedError:
+        assert db.closed
+    finally:
+        gc.set_threshold(*threshold)
+    gc.collect()
+    assert db.closed
+    with pytest.raises(terrace.ClosedError):
+        next(iterator)
