@@ -1,7 +1,7 @@
 # Everything one does here. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build lib install uninstall deb run test msrv bench doc notices package
+.PHONY: help setup build lib install uninstall deb run test msrv bench doc notices package packages
 
 TARGET := $${CARGO_TARGET_DIR:-target}
 PREFIX := /usr/local
@@ -52,6 +52,7 @@ test:  ## Check everything: format, lints, tidiness, tests, a share of every att
 	cargo test --package terrace-format --no-default-features $(CI) -- --quiet
 	cargo check --package terrace --no-default-features $(CI) --quiet
 	cargo xtask check
+	cargo xtask bindings
 
 msrv:  ## Check with the oldest supported Rust
 	@.ci/msrv
@@ -67,8 +68,12 @@ doc:  ## Make the documentation of the crates
 notices:  ## Write the licences of the crates in the library and the program
 	@.ci/notices
 
+packages:  ## Build the packages of the bindings in target/packages, and try each in an empty environment
+	@.ci/setup build
+	@for package in bindings/*/package; do "$$package" || exit 1; done
+
 package:  ## Make the packages of all published crates, and build each from its package
 	@# Cargo takes packages of one version for the same, and would build with what it unpacked and built before.
-	@rm -rf "$(TARGET)/packages" "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/terrace*
-	@cargo package --workspace --target-dir "$(TARGET)/packages" \
+	@rm -rf "$(TARGET)/crate-packages" "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/terrace*
+	@cargo package --workspace --target-dir "$(TARGET)/crate-packages" \
 		$(addprefix --exclude ,xtask terrace-testkit terrace-linearizability terrace-torture)

@@ -9,6 +9,7 @@
 )]
 
 mod benchmarks;
+mod bindings;
 mod redis_suites;
 mod sanitize;
 mod serve_benchmarks;
@@ -60,6 +61,11 @@ static COMMANDS: &[Command] = &[
         name: "benchmarks",
         help: "Update docs/benchmarks.md from target/benchmarks: [--measure] [NAME ...]",
         run: benchmarks::run,
+    },
+    Command {
+        name: "bindings",
+        help: "Check the bindings for other languages: [LANGUAGE ...]",
+        run: bindings::run,
     },
     Command {
         name: "redis-suites",

@@ -164,6 +164,13 @@ pub trait FileSystem: Debug + Send + Sync {
         Ok(false)
     }
 
+    /// Returns an error if this process may not create files in directory `dir`. Writes nothing.
+    /// The default implementation is for file systems without permissions.
+    fn check_writable(&self, dir: &Path) -> Result<()> {
+        let _ = dir;
+        Ok(())
+    }
+
     /// Returns the size of a file, in bytes.
     fn file_size(&self, path: &Path) -> Result<u64>;
 

@@ -1,7 +1,7 @@
 //! Layers: a crate, and a module of the crate `terrace`, imports only lower layers.
 //!
 //! ```text
-//!   11  terrace-cli  terrace-capi
+//!   11  terrace-cli  terrace-capi  bindings/
 //!   10  terrace-bench  terrace-server, commands of the program
 //!    9  txn                                   .
 //!    8  db  destroy  verify  ...              .   modules of the crate `terrace`: a module may
@@ -40,6 +40,7 @@ static CRATES: &[Crate] = &[
     at(10, "terrace-server"),
     at(11, "terrace-capi"),
     at(11, "terrace-cli"),
+    at(11, "terrace-python"),
     Crate { name: "terrace-testkit", layer: 10, dev_only: true },
     Crate { name: "terrace-linearizability", layer: 11, dev_only: true },
     Crate { name: "terrace-torture", layer: 12, dev_only: true },
@@ -69,8 +70,16 @@ pub(super) fn crates(tree: &Tree) -> Vec<Problem> {
 
 /// Name of the crate with the manifest `file`.
 fn manifest(file: &File) -> Option<(&str, &File)> {
-    let name = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+    let directory = file.path.strip_suffix("/Cargo.toml")?;
+    let name = directory.strip_prefix("crates/").or_else(|| binding(directory))?;
     Some((name, file))
+}
+
+/// Name of the crate in a directory of `bindings/`. An unknown one has the name of its directory.
+fn binding(directory: &str) -> Option<&str> {
+    let language = directory.strip_prefix("bindings/")?;
+    let mut names = CRATES.iter().map(|known| known.name);
+    names.find(|name| name.strip_prefix("terrace-") == Some(language)).or(Some(language))
 }
 
 fn crate_problems(name: &str, file: &File) -> Vec<Problem> {

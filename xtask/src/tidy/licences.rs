@@ -11,8 +11,8 @@ use super::tree::{File, Tree};
 /// The generated list.
 const LIST: &str = "THIRD-PARTY.md";
 
-/// Crates that the libraries and the program are built from.
-const ROOTS: &[&str] = &["terrace-capi", "terrace-cli"];
+/// Directories of the crates that the libraries, the program and the bindings are built from.
+const ROOTS: &[&str] = &["crates/terrace-capi", "crates/terrace-cli", "bindings/python"];
 
 /// Folders whose files users install or compile, and the licence that each file states.
 static STATED: &[(&str, &[&str])] = &[
@@ -90,13 +90,14 @@ fn direct_dependencies(tree: &Tree) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut to_visit: Vec<String> = ROOTS.iter().map(|name| (*name).to_owned()).collect();
-    while let Some(name) = to_visit.pop() {
-        let Some(manifest) = file(tree, &format!("crates/{name}/Cargo.toml")) else { continue };
+    while let Some(directory) = to_visit.pop() {
+        let Some(manifest) = file(tree, &format!("{directory}/Cargo.toml")) else { continue };
         for dependency in dependencies(&manifest.text) {
-            if file(tree, &format!("crates/{dependency}/Cargo.toml")).is_none() {
+            let directory = format!("crates/{dependency}");
+            if file(tree, &format!("{directory}/Cargo.toml")).is_none() {
                 found.insert(dependency);
-            } else if seen.insert(dependency.clone()) {
-                to_visit.push(dependency);
+            } else if seen.insert(directory.clone()) {
+                to_visit.push(directory);
             }
         }
     }

@@ -237,6 +237,11 @@ impl FileSystem for FaultFs {
         self.inner.is_symlink(path)
     }
 
+    fn check_writable(&self, dir: &Path) -> Result<()> {
+        self.check_call(FileOp::Stat, "stat", dir)?;
+        self.inner.check_writable(dir)
+    }
+
     fn file_size(&self, path: &Path) -> Result<u64> {
         self.check_call(FileOp::Stat, "stat", path)?;
         self.inner.file_size(path)

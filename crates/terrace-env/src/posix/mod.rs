@@ -182,6 +182,12 @@ impl FileSystem for PosixFs {
         }
     }
 
+    fn check_writable(&self, dir: &Path) -> Result<()> {
+        use rustix::fs::{Access, AtFlags, CWD, accessat};
+        accessat(CWD, dir, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
+            .map_err(|error| FileError::new("create files in", dir, error.into()))
+    }
+
     fn file_size(&self, path: &Path) -> Result<u64> {
         fs::metadata(path).map(|metadata| metadata.len()).map_err(|e| FileError::new("stat", path, e))
     }

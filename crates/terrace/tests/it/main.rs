@@ -7,6 +7,7 @@
 //!   checkpoints            copies of databases in every state; refused targets
 //!   codecs                 builds without a codec report it and lose nothing
 //!   conditional_writes     a conditional write notices every other write
+//!   conformance            the cases that all bindings run
 //!   debug_texts            `Debug` texts are short
 //!   delete_range           removal of a key range, whole tables at once
 //!   events                 events and statistics agree with the info log and with each other
@@ -45,6 +46,7 @@ mod bulk_load;
 mod checkpoints;
 mod codecs;
 mod conditional_writes;
+mod conformance;
 mod debug_texts;
 mod delete_range;
 mod descriptors;

@@ -56,6 +56,10 @@ impl DbInner {
         if options.create_if_missing {
             create_directory(env, directory)?;
         } else if !env.fs.exists(&current)? {
+            // LevelDB creates LOCK first, so its error for an unwritable directory is that one.
+            if env.fs.is_dir(directory)? {
+                env.fs.check_writable(directory)?;
+            }
             return Err(missing_database_error(directory));
         }
         let lock = lock_directory(env, directory, LockMode::Exclusive)?;

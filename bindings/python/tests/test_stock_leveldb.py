@@ -1,0 +1,78 @@
+"""The same database in turns with plyvel on stock LevelDB, and both in one process."""
+
+import random
+
+import pytest
+
+import terrace
+
+stock = pytest.importorskip("plyvel", reason="no wheel of plyvel for this Python")
+
+
+def open_in_turn(turn, path):
+    module = terrace if turn % 2 else stock
+    return module.DB(str(path), create_if_missing=True, write_buffer_size=65536)
+
+
+def test_alternate_writes(path):
+    """Each opener sees what both have written, in the same order, and by all ways to read."""
+    generator, model = random.Random(5), {}
+    for turn in range(24):
+        with open_in_turn(turn, path) as db:
+            expected = sorted(model.items())
+            assert list(db) == expected
+            assert list(db.iterator(reverse=True)) == expected[::-1]
+            for _ in range(400):
+                key = b"%04d" % generator.randrange(1500)
+                if generator.random() < 0.3:
+                    db.delete(key)
+                    model.pop(key, None)
+                else:
+                    model[key] = b"%d/%d " % (turn, generator.randrange(10**6)) * generator.randrange(1, 60)
+                    db.put(key, model[key])
+            with db.write_batch() as batch:
+                for number in range(20):
+                    batch.put(b"batch%02d" % number, b"%d" % turn)
+                    model[b"batch%02d" % number] = b"%d" % turn
+            if turn % 7 == 3:
+                db.compact_range()
+    with open_in_turn(1, path) as db:
+        assert list(db) == sorted(model.items())
+    assert terrace.verify_db(path)["is_clean"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_one_opener_in_a_process(path, first):
+    with open_in_turn(first, path) as db:
+        db.put(b"a", b"1")
+        with pytest.raises((terrace.IOError, stock.IOError)):
+            open_in_turn(1 - first, path)
+        db.put(b"b", b"2")
+    with open_in_turn(1 - first, path) as db:
+        assert list(db) == [(b"a", b"1"), (b"b", b"2")]
+
+
+def test_same_results_of_random_calls(tmp_path):
+    """Iterators of both libraries agree in each step: next, prev and seeks within bounds."""
+    generator = random.Random(11)
+    with open_in_turn(0, tmp_path / "stock") as other, open_in_turn(1, tmp_path / "terrace") as own:
+        for _ in range(300):
+            key = b"%03d" % generator.randrange(1000)
+            other.put(key, key)
+            own.put(key, key)
+        for _ in range(200):
+            start, stop = sorted(b"%03d" % generator.randrange(1000) for _ in range(2))
+            bounds = {"start": start, "stop": stop, "include_stop": generator.random() < 0.5}
+            pair = [db.iterator(**bounds) for db in (other, own)]
+            pair[0].seek_to_start()
+            for _ in range(30):
+                step = generator.choice([next, next, next, lambda it: it.prev()])
+                found = [one_step(step, iterator) for iterator in pair]
+                assert found[0] == found[1], (bounds, found)
+
+
+def one_step(step, iterator):
+    try:
+        return step(iterator)
+    except StopIteration:
+        return None
