@@ -1,0 +1,203 @@
+'use strict'
+
+const { AbstractIterator } = require('abstract-level')
+const ModuleError = require('module-error')
+const binding = require('./binding')
+
+// Flags of the native part, in src/hot.rs.
+const NO_FILL_CACHE = 1
+const REVERSE = 8
+const NO_KEYS = 16
+const NO_VALUES = 32
+
+// Numbers of entries that next() fetches: 1, 4, 16 and so on up to this one. A caller often wants
+// only the first entries.
+const MAX_ENTRIES = 256
+const GROWTH = 4
+
+// A chunk ends after the entry with which it exceeds so many bytes.
+const DEFAULT_CHUNK_BYTES = 65536
+
+// Words before the lengths of a chunk: the number of entries, and whether it is the last chunk.
+const HEADER_WORDS = 2
+
+const ZERO = Buffer.alloc(1)
+const noop = () => {}
+
+/** Returns the smallest key after `key`. */
+function after (key) {
+  return typeof key === 'string' ? key + '\0' : Buffer.concat([key, ZERO])
+}
+
+/** Returns the bounds of `options`: the lower one is included, the upper one is not. */
+function bounds ({ gt, gte, lt, lte }) {
+  return {
+    lower: gt !== undefined ? after(gt) : gte,
+    upper: lte !== undefined ? after(lte) : lt
+  }
+}
+
+class TerraceIterator extends AbstractIterator {
+  #host
+  #scan
+  #decodeKey
+  #decodeValue
+  #chunkBytes
+  #entries = 1
+  #chunk = null
+  #lengths = null
+  #position = 0 // of the next entry in #lengths
+  #offset = 0 // of the next entry in #chunk
+  #isLast = false
+  #ahead = null // promise of the chunk after this one
+  #target // of a seek that waits for #ahead
+  #signal = null
+  #onAbort = null
+
+  constructor (level, host, options, snapshot) {
+    super(level, options)
+    const { lower, upper } = bounds(options)
+    let flags = options.fillCache === true ? 0 : NO_FILL_CACHE
+    if (options.reverse) flags |= REVERSE
+    if (!options.keys) flags |= NO_KEYS
+    if (!options.values) flags |= NO_VALUES
+    this.#host = host
+    this.#scan = binding.scanNew(host.db, flags, snapshot, lower, upper)
+    this.#decodeKey = decoder(options.keys, options.keyEncoding)
+    this.#decodeValue = decoder(options.values, options.valueEncoding)
+    const bytes = options.highWaterMarkBytes
+    this.#chunkBytes = bytes >= 0 ? Math.min(bytes, Number.MAX_SAFE_INTEGER) : DEFAULT_CHUNK_BYTES
+    host.freeWith(this, binding.scanFree, this.#scan)
+    if (options.signal != null) this.#listen(options.signal)
+  }
+
+  /** Number of entries that next() returns without a fetch. For tests. */
+  get cached () {
+    return this.#lengths === null ? 0 : (this.#lengths.length - this.#position) / 2
+  }
+
+  _seek (target) {
+    this.#chunk = this.#lengths = null
+    this.#entries = 1
+    this.#isLast = false
+    this.#target = target
+    if (this.#ahead === null) this.#seekNow()
+  }
+
+  _next () {
+    if (this.#hasEntry) return this.#entry()
+    return this.#isLast ? undefined : this.#fetchOne()
+  }
+
+  async _nextv (size) {
+    if (!this.#hasEntry && !this.#isLast) await this.#fetch(size, this.#chunkBytes)
+    const entries = []
+    while (entries.length < size && this.#hasEntry) entries.push(this.#entry())
+    return entries
+  }
+
+  async _close () {
+    this.#chunk = this.#lengths = null
+    this.#signal?.removeEventListener('abort', this.#onAbort)
+    this.#signal = null
+    if (this.#ahead !== null) binding.scanAbort(this.#scan)
+    binding.scanFree(this.#scan)
+  }
+
+  get #hasEntry () {
+    return this.#lengths !== null && this.#position < this.#lengths.length
+  }
+
+  #entry () {
+    const keyEnd = this.#offset + this.#lengths[this.#position]
+    const valueEnd = keyEnd + this.#lengths[this.#position + 1]
+    const entry = [
+      this.#decodeKey(this.#chunk, this.#offset, keyEnd),
+      this.#decodeValue(this.#chunk, keyEnd, valueEnd)
+    ]
+    this.#offset = valueEnd
+    this.#position += 2
+    return entry
+  }
+
+  async #fetchOne () {
+    await this.#fetch(Math.min(this.#entries, this.limit - this.count), this.#chunkBytes)
+    this.#readAhead()
+    return this.#hasEntry ? this.#entry() : undefined
+  }
+
+  /** Replaces the chunk with the next one. */
+  async #fetch (count, bytes) {
+    const ahead = this.#ahead
+    this.#ahead = null
+    let chunk = null
+    if (ahead !== null) {
+      chunk = await ahead
+      if (this.#target !== undefined) chunk = null
+    }
+    if (chunk === null) {
+      if (this.#target !== undefined) this.#seekNow()
+      // A count of JavaScript may exceed that of the native part.
+      chunk = await this.#host.task(binding.scanNext(this.#scan, Math.min(count, 0x7fffffff), bytes))
+    }
+    if (this.#signal?.aborted) throw aborted()
+    this.#open(chunk)
+  }
+
+  /** Fetches the next chunk while the caller uses this one, if it seems to want all entries. */
+  #readAhead () {
+    if (this.#isLast || this.limit !== Infinity) return this.#grow()
+    if (this.#entries === MAX_ENTRIES) {
+      this.#ahead = this.#host.task(binding.scanNext(this.#scan, MAX_ENTRIES, this.#chunkBytes))
+      this.#ahead.catch(noop) // The next fetch reports the error.
+    }
+    this.#grow()
+  }
+
+  #grow () {
+    this.#entries = Math.min(this.#entries * GROWTH, MAX_ENTRIES)
+  }
+
+  #open (chunk) {
+    const words = new Uint32Array(chunk.buffer, chunk.byteOffset, HEADER_WORDS)
+    const [count, isLast] = words
+    this.#lengths = new Uint32Array(chunk.buffer, chunk.byteOffset + 4 * HEADER_WORDS, 2 * count)
+    this.#chunk = chunk
+    this.#offset = 4 * (HEADER_WORDS + 2 * count)
+    this.#position = 0
+    this.#isLast = isLast === 1
+  }
+
+  #seekNow () {
+    binding.scanSeek(this.#scan, this.#target)
+    this.#target = undefined
+  }
+
+  #listen (signal) {
+    const scan = this.#scan
+    this.#signal = signal
+    this.#onAbort = () => binding.scanAbort(scan)
+    signal.addEventListener('abort', this.#onAbort, { once: true })
+  }
+}
+
+function aborted () {
+  const error = new ModuleError('Operation has been aborted', { code: 'LEVEL_ABORTED' })
+  error.name = 'AbortError'
+  return error
+}
+
+function decoder (isWanted, encoding) {
+  if (!isWanted) return noop
+  return encoding === 'utf8' ? decodeString : decodeBuffer
+}
+
+function decodeString (chunk, start, end) {
+  return chunk.utf8Slice(start, end)
+}
+
+function decodeBuffer (chunk, start, end) {
+  return chunk.subarray(start, end)
+}
+
+module.exports = { TerraceIterator, bounds }

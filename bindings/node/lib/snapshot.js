@@ -1,0 +1,25 @@
+'use strict'
+
+const { AbstractSnapshot } = require('abstract-level')
+const binding = require('./binding')
+
+class TerraceSnapshot extends AbstractSnapshot {
+  #handle
+
+  constructor (host, options) {
+    super(options)
+    this.#handle = binding.snapshotNew(host.db)
+    host.freeWith(this, binding.snapshotFree, this.#handle)
+  }
+
+  /** Returns the handle of the snapshot of `options`, or 0 for the current state. */
+  static handleOf ({ snapshot }) {
+    return snapshot == null ? 0 : snapshot.#handle
+  }
+
+  async _close () {
+    binding.snapshotFree(this.#handle)
+  }
+}
+
+module.exports = { TerraceSnapshot }
