@@ -3,6 +3,7 @@
 const { AbstractIterator } = require('abstract-level')
 const ModuleError = require('module-error')
 const binding = require('./binding')
+const { TerraceSnapshot } = require('./snapshot')
 
 // Flags of the native part, in src/hot.rs.
 const NO_FILL_CACHE = 1
@@ -21,6 +22,9 @@ const DEFAULT_CHUNK_BYTES = 65536
 // Words before the lengths of a chunk: the number of entries, and whether it is the last chunk.
 const HEADER_WORDS = 2
 
+// Handle of an iterator over a closed snapshot. The base class refuses to read from it.
+const NO_SCAN = 0
+
 const ZERO = Buffer.alloc(1)
 const noop = () => {}
 
@@ -29,10 +33,13 @@ function after (key) {
   return typeof key === 'string' ? key + '\0' : Buffer.concat([key, ZERO])
 }
 
-/** Returns the bounds of `options`: the lower one is included, the upper one is not. */
+/**
+ * Returns the bounds of `options`: the lower one is included, the upper one is not. The options `gte`
+ * and `lte` take precedence, as in every database of abstract-level.
+ */
 function bounds ({ gt, gte, lt, lte }) {
   return {
-    lower: gt !== undefined ? after(gt) : gte,
+    lower: gte === undefined && gt !== undefined ? after(gt) : gte,
     upper: lte !== undefined ? after(lte) : lt
   }
 }
@@ -55,19 +62,16 @@ class TerraceIterator extends AbstractIterator {
   #onAbort = null
 
   constructor (level, host, options, snapshot) {
+    // Before the base class knows the iterator, because this may fail.
+    const scan = openScan(host, options, snapshot)
     super(level, options)
-    const { lower, upper } = bounds(options)
-    let flags = options.fillCache === true ? 0 : NO_FILL_CACHE
-    if (options.reverse) flags |= REVERSE
-    if (!options.keys) flags |= NO_KEYS
-    if (!options.values) flags |= NO_VALUES
     this.#host = host
-    this.#scan = binding.scanNew(host.db, flags, snapshot, lower, upper)
+    this.#scan = scan
     this.#decodeKey = decoder(options.keys, options.keyEncoding)
     this.#decodeValue = decoder(options.values, options.valueEncoding)
     const bytes = options.highWaterMarkBytes
     this.#chunkBytes = bytes >= 0 ? Math.min(bytes, Number.MAX_SAFE_INTEGER) : DEFAULT_CHUNK_BYTES
-    host.freeWith(this, binding.scanFree, this.#scan)
+    host.freeWith(this, binding.scanFree, scan)
     if (options.signal != null) this.#listen(options.signal)
   }
 
@@ -169,16 +173,26 @@ class TerraceIterator extends AbstractIterator {
   }
 
   #seekNow () {
-    binding.scanSeek(this.#scan, this.#target)
+    if (this.#scan !== NO_SCAN) binding.scanSeek(this.#scan, this.#target)
     this.#target = undefined
   }
 
   #listen (signal) {
     const scan = this.#scan
     this.#signal = signal
-    this.#onAbort = () => binding.scanAbort(scan)
+    this.#onAbort = () => scan !== NO_SCAN && binding.scanAbort(scan)
     signal.addEventListener('abort', this.#onAbort, { once: true })
   }
+}
+
+function openScan ({ db }, options, snapshot) {
+  if (snapshot === TerraceSnapshot.CLOSED) return NO_SCAN
+  const { lower, upper } = bounds(options)
+  let flags = options.fillCache === true ? 0 : NO_FILL_CACHE
+  if (options.reverse) flags |= REVERSE
+  if (!options.keys) flags |= NO_KEYS
+  if (!options.values) flags |= NO_VALUES
+  return binding.scanNew(db, flags, snapshot, lower, upper)
 }
 
 function aborted () {

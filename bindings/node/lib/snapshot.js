@@ -12,6 +12,9 @@ class TerraceSnapshot extends AbstractSnapshot {
     host.freeWith(this, binding.snapshotFree, this.#handle)
   }
 
+  /** Handle of a snapshot after its close. */
+  static CLOSED = null
+
   /** Returns the handle of the snapshot of `options`, or 0 for the current state. */
   static handleOf ({ snapshot }) {
     return snapshot == null ? 0 : snapshot.#handle
@@ -19,6 +22,7 @@ class TerraceSnapshot extends AbstractSnapshot {
 
   async _close () {
     binding.snapshotFree(this.#handle)
+    this.#handle = TerraceSnapshot.CLOSED
   }
 }
 

@@ -45,7 +45,13 @@ const OPTION_TYPES = {
   followEvery: ['number']
 }
 
-const forgottenDatabases = new FinalizationRegistry(db => binding.close(db).catch(() => {}))
+const forgottenDatabases = new FinalizationRegistry(async db => {
+  try {
+    await binding.close(db)
+  } catch {
+    // The program has closed it before, or nobody could receive the error.
+  }
+})
 
 class TerraceLevel extends AbstractLevel {
   #location
@@ -69,11 +75,11 @@ class TerraceLevel extends AbstractLevel {
     }
     const db = await binding.open(this.#location, native).catch(rethrow)
     forgottenDatabases.register(this, db)
+    super.attachResource(this.#resources)
     this.#host = new Host(db, this.#resources, options.mainThread !== false)
   }
 
   async _close () {
-    await this.#resources.closeAll()
     await this.#host.close()
   }
 

@@ -29,7 +29,8 @@ class WeakResources {
     registry.register(resource, { references: this.#references, reference, free, handle })
   }
 
-  async closeAll () {
+  /** Closes all of them. The base class calls this when the database closes. */
+  async close () {
     const resources = Array.from(this.#references, reference => reference.deref())
     await Promise.all(resources.map(resource => resource?.close()))
   }

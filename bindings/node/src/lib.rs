@@ -26,7 +26,7 @@ use napi_derive::napi;
 /// Adds the hot calls to the module, and closes the databases of this JavaScript environment when
 /// it ends.
 #[napi(module_exports)]
-pub fn register(mut exports: Object<'_>, env: Env) -> napi::Result<()> {
+pub(crate) fn register(mut exports: Object<'_>, env: Env) -> napi::Result<()> {
     raw::export_all(&env, &mut exports, hot::FUNCTIONS)?;
     env.add_env_cleanup_hook((), |()| handles::close_all())?;
     Ok(())

@@ -92,7 +92,7 @@ impl Drop for Database {
 /// Options of a database in the units of JavaScript. None stands for the default of the engine.
 #[napi_derive::napi(object)]
 #[derive(Default)]
-pub struct OpenOptions {
+pub(crate) struct OpenOptions {
     /// Creates the database if it is missing.
     pub create_if_missing: Option<bool>,
     /// Fails if the database exists.

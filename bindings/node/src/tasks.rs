@@ -34,7 +34,7 @@ fn to_vec_or_none(bytes: Option<Bytes<'_>>) -> Option<Vec<u8>> {
 }
 
 /// Work on a thread of the pool, and the conversion of its result on the thread of JavaScript.
-pub struct Job<Output, Answer> {
+pub(crate) struct Job<Output, Answer> {
     work: Option<Box<dyn FnOnce() -> Result<Output> + Send>>,
     answer: fn(Output) -> Answer,
 }
@@ -60,13 +60,13 @@ where
 }
 
 /// Promise of a task.
-type Promised<Output, Answer = Output> = napi::Result<AsyncTask<Job<Output, Answer>>>;
+type Promise<Output, Answer = Output> = AsyncTask<Job<Output, Answer>>;
 
 /// Returns a promise of the result of `work`.
 fn spawn<Output, Answer>(
     answer: fn(Output) -> Answer,
     work: impl FnOnce() -> Result<Output> + Send + 'static,
-) -> Promised<Output, Answer>
+) -> napi::Result<Promise<Output, Answer>>
 where
     Output: Send + 'static,
     Answer: ToNapiValue + TypeName,
@@ -89,14 +89,14 @@ fn reader(db: f64, snapshot: f64, fill_cache: bool) -> Result<(Db, ReadOptions)>
 
 /// Opens a database, and resolves to its handle.
 #[napi(catch_unwind)]
-pub fn open(path: String, options: OpenOptions) -> Promised<Database, f64> {
+pub(crate) fn open(path: String, options: OpenOptions) -> napi::Result<Promise<Database, f64>> {
     let add = |database| handles::with(|handles| handles.add_database(database)) as f64;
     spawn(add, move || Database::open(&PathBuf::from(path), &options.to_engine()?, options.mode()?))
 }
 
 /// Closes a database. Later calls with its handle fail.
 #[napi(catch_unwind)]
-pub fn close(db: f64) -> Promised<()> {
+pub(crate) fn close(db: f64) -> napi::Result<Promise<()>> {
     let mut database = handles::with(|handles| handles.take_database(db as Handle))?;
     spawn(|()| (), move || database.close())
 }
@@ -104,13 +104,13 @@ pub fn close(db: f64) -> Promised<()> {
 /// Resolves to the values of `keys`, or null for a missing one. With `only_existence`, a value is
 /// empty.
 #[napi(catch_unwind)]
-pub fn get_many(
+pub(crate) fn get_many(
     db: f64,
     keys: Vec<Bytes<'_>>,
     only_existence: bool,
     fill_cache: bool,
     snapshot: f64,
-) -> Promised<Vec<Option<Vec<u8>>>, Vec<Option<Buffer>>> {
+) -> napi::Result<Promise<Vec<Option<Vec<u8>>>, Vec<Option<Buffer>>>> {
     let (db, options) = reader(db, snapshot, fill_cache)?;
     let keys: Vec<_> = keys.iter().map(to_vec).collect();
     let to_buffers = |values: Vec<Option<Vec<u8>>>| values.into_iter().map(|value| value.map(Buffer::from)).collect();
@@ -122,7 +122,7 @@ pub fn get_many(
 
 /// Writes a batch, and leaves its handle with an empty one.
 #[napi(catch_unwind)]
-pub fn write(db: f64, batch: f64, sync: bool) -> Promised<()> {
+pub(crate) fn write(db: f64, batch: f64, sync: bool) -> napi::Result<Promise<()>> {
     let db = database(db)?;
     let batch = handles::with(|handles| handles.take_batch(batch as Handle))?;
     spawn(|()| (), move || Ok(db.write_with(&batch, &WriteOptions::default().sync(sync))?))
@@ -130,7 +130,7 @@ pub fn write(db: f64, batch: f64, sync: bool) -> Promised<()> {
 
 /// Resolves to the next chunk of a scan.
 #[napi(catch_unwind)]
-pub fn scan_next(scan: f64, count: u32, bytes: f64) -> Promised<Vec<u8>, Buffer> {
+pub(crate) fn scan_next(scan: f64, count: u32, bytes: f64) -> napi::Result<Promise<Vec<u8>, Buffer>> {
     let scan = handles::with(|handles| handles.scan(scan as Handle).map(|open| Arc::clone(&open.scan)))?;
     spawn(Buffer::from, move || scan.lock().take(count as usize, bytes as usize))
 }
@@ -138,14 +138,14 @@ pub fn scan_next(scan: f64, count: u32, bytes: f64) -> Promised<Vec<u8>, Buffer>
 /// Deletes the keys from `lower`, included, to `upper`, excluded: all of them, or at most `limit`
 /// of those that the snapshot has.
 #[napi(catch_unwind)]
-pub fn clear(
+pub(crate) fn clear(
     db: f64,
     lower: Option<Bytes<'_>>,
     upper: Option<Bytes<'_>>,
     limit: Option<f64>,
     reverse: bool,
     snapshot: f64,
-) -> Promised<()> {
+) -> napi::Result<Promise<()>> {
     let (lower, upper) = (to_vec_or_none(lower), to_vec_or_none(upper));
     let (db, options) = reader(db, snapshot, false)?;
     spawn(|()| (), move || match limit {
@@ -177,7 +177,7 @@ fn clear_some(db: &Db, options: &ReadOptions, limit: f64, reverse: bool) -> Resu
 
 /// Resolves to the approximate number of bytes of the keys from `start` to `end`.
 #[napi(catch_unwind)]
-pub fn approximate_size(db: f64, start: Bytes<'_>, end: Bytes<'_>) -> Promised<f64> {
+pub(crate) fn approximate_size(db: f64, start: Bytes<'_>, end: Bytes<'_>) -> napi::Result<Promise<f64>> {
     let (db, start, end) = (database(db)?, to_vec(&start), to_vec(&end));
     spawn(
         |size| size,
@@ -190,7 +190,7 @@ pub fn approximate_size(db: f64, start: Bytes<'_>, end: Bytes<'_>) -> Promised<f
 
 /// Compacts the keys from `start` to `end`. A missing bound means the first or last key.
 #[napi(catch_unwind)]
-pub fn compact_range(db: f64, start: Option<Bytes<'_>>, end: Option<Bytes<'_>>) -> Promised<()> {
+pub(crate) fn compact_range(db: f64, start: Option<Bytes<'_>>, end: Option<Bytes<'_>>) -> napi::Result<Promise<()>> {
     let (db, start, end) = (database(db)?, to_vec_or_none(start), to_vec_or_none(end));
     spawn(|()| (), move || Ok(db.compact_range(start.as_deref(), end.as_deref())?))
 }
@@ -198,7 +198,7 @@ pub fn compact_range(db: f64, start: Option<Bytes<'_>>, end: Option<Bytes<'_>>) 
 /// Writes a consistent copy of the database to the directory `path`. Resolves to the sequence
 /// number of its state.
 #[napi(catch_unwind)]
-pub fn checkpoint(db: f64, path: String) -> Promised<u64, f64> {
+pub(crate) fn checkpoint(db: f64, path: String) -> napi::Result<Promise<u64, f64>> {
     let db = database(db)?;
     spawn(|sequence| sequence as f64, move || Ok(db.checkpoint(path)?))
 }
@@ -206,20 +206,20 @@ pub fn checkpoint(db: f64, path: String) -> Promised<u64, f64> {
 /// Reads everything that the writer of a followed database has stored. Resolves to the sequence
 /// number of the state.
 #[napi(catch_unwind)]
-pub fn catch_up(db: f64) -> Promised<u64, f64> {
+pub(crate) fn catch_up(db: f64) -> napi::Result<Promise<u64, f64>> {
     let db = database(db)?;
     spawn(|sequence| sequence as f64, move || Ok(db.catch_up()?))
 }
 
 /// Deletes the database in the directory `path`.
 #[napi(catch_unwind)]
-pub fn destroy(path: String) -> Promised<()> {
+pub(crate) fn destroy(path: String) -> napi::Result<Promise<()>> {
     spawn(|()| (), move || Ok(terrace::destroy(path, &Options::default())?))
 }
 
 /// Repairs the database in the directory `path`. Resolves to a report.
 #[napi(catch_unwind)]
-pub fn repair(path: String) -> Promised<String> {
+pub(crate) fn repair(path: String) -> napi::Result<Promise<String>> {
     spawn(
         |report| report,
         move || Ok(terrace::repair(path, &Options::default(), &RepairOptions::default())?.to_string()),
@@ -228,13 +228,13 @@ pub fn repair(path: String) -> Promised<String> {
 
 /// Returns the property `name` of LevelDB or Terrace.
 #[napi(catch_unwind)]
-pub fn property(db: f64, name: String) -> napi::Result<Option<String>> {
+pub(crate) fn property(db: f64, name: String) -> napi::Result<Option<String>> {
     Ok(database(db)?.property(&name))
 }
 
 /// Returns the counters of the database since its open, and its present memory.
 #[napi(catch_unwind)]
-pub fn stats(db: f64) -> napi::Result<HashMap<String, f64>> {
+pub(crate) fn stats(db: f64) -> napi::Result<HashMap<String, f64>> {
     let stats = database(db)?.stats();
     let counters = Ticker::all().map(|ticker| (ticker.name().to_owned(), stats.ticker(ticker) as f64));
     let state = [
