@@ -10,8 +10,8 @@ const NO_FILL_CACHE = 1
 const VALUE_AS_BUFFER = 2
 const ONLY_EXISTENCE = 4
 
-// Number of keys that getMany() reads between two looks at the clock.
-const KEYS_PER_LOOK = 64
+// Result of a read that needs a worker thread.
+const WOULD_WAIT = -1
 
 /**
  * An open native database, and the choice of the thread that answers a call.
@@ -123,7 +123,7 @@ class Host {
     if (!mayAnswer(key.length)) return this.#readInNextTurn(key, flags, snapshot)
     const value = binding.tryGet(this.db, key, flags, snapshot)
     if (value === null) return this.#readOnWorker([key], flags, snapshot).then(first)
-    if (value !== undefined) count(value.length)
+    if (value !== undefined) count(value.length ?? 0)
     return value
   }
 
@@ -150,30 +150,43 @@ class Host {
 
   /** Reads all keys at the state of one moment, if need be in several turns. */
   async #readMany (keys, flags, snapshot) {
-    // A few keys are read in one turn, or all of them by one call of a worker.
-    const own = snapshot === 0 && keys.length > KEYS_PER_LOOK ? binding.snapshotNew(this.db) : 0
+    if (!this.#usesMainThread) return this.#readOnWorker(keys, flags, snapshot)
+    const values = []
+    const start = this.#readSome(keys, flags, snapshot, values)
+    if (start === keys.length) return values
+    if (start === WOULD_WAIT) return this.#readOnWorker(keys, flags, snapshot)
+    // The state may change before the next turn. So far, no other code has run.
+    const own = snapshot === 0 ? binding.snapshotNew(this.db) : 0
     try {
-      return await this.task(this.#readManyAt(keys, flags, snapshot || own))
+      return await this.task(this.#readRest(keys, flags, snapshot || own, values))
     } finally {
       if (own !== 0) binding.snapshotFree(own)
     }
   }
 
-  async #readManyAt (keys, flags, snapshot) {
-    const values = new Array(keys.length)
-    for (let start = 0; start < keys.length;) {
-      const end = Math.min(start + KEYS_PER_LOOK, keys.length)
-      if (!this.#usesMainThread) return this.#readOnWorker(keys, flags, snapshot)
-      if (!mayAnswer(0)) {
-        await nextTurn()
-        continue
-      }
-      const next = binding.tryGetMany(this.db, keys, values, start, end, flags, snapshot)
-      if (next < end) return this.#readOnWorker(keys, flags, snapshot)
-      count((end - start) * KEYS_PER_LOOK)
-      start = end
+  async #readRest (keys, flags, snapshot, values) {
+    while (values.length < keys.length) {
+      await nextTurn()
+      const start = this.#readSome(keys, flags, snapshot, values)
+      if (start === WOULD_WAIT) return this.#readOnWorker(keys, flags, snapshot)
     }
     return values
+  }
+
+  /**
+   * Appends values until all keys are read or the time of this turn is used. Returns the number of
+   * values, or WOULD_WAIT.
+   */
+  #readSome (keys, flags, snapshot, values) {
+    for (let i = values.length; i < keys.length; i++) {
+      const key = keys[i]
+      if (!mayAnswer(key.length)) break
+      const value = binding.tryGet(this.db, key, flags, snapshot)
+      if (value === null) return WOULD_WAIT
+      if (value !== undefined) count(value.length ?? 0)
+      values.push(value)
+    }
+    return values.length
   }
 }
 

@@ -16,6 +16,9 @@ const NO_VALUES = 32
 const MAX_ENTRIES = 256
 const GROWTH = 4
 
+// Greatest count that the native part takes. It is far above the number of entries of a chunk.
+const MAX_NATIVE_COUNT = 0x7fffffff
+
 // A chunk ends after the entry with which it exceeds so many bytes.
 const DEFAULT_CHUNK_BYTES = 65536
 
@@ -94,7 +97,10 @@ class TerraceIterator extends AbstractIterator {
   }
 
   async _nextv (size) {
-    if (!this.#hasEntry && !this.#isLast) await this.#fetch(size, this.#chunkBytes)
+    if (!this.#hasEntry && !this.#isLast) {
+      await this.#fetch(size)
+      if (this.limit === Infinity) this.#readAhead(size)
+    }
     const entries = []
     while (entries.length < size && this.#hasEntry) entries.push(this.#entry())
     return entries
@@ -125,41 +131,35 @@ class TerraceIterator extends AbstractIterator {
   }
 
   async #fetchOne () {
-    await this.#fetch(Math.min(this.#entries, this.limit - this.count), this.#chunkBytes)
-    this.#readAhead()
+    await this.#fetch(Math.min(this.#entries, this.limit - this.count))
+    if (this.limit === Infinity && this.#entries === MAX_ENTRIES) this.#readAhead(MAX_ENTRIES)
+    this.#entries = Math.min(this.#entries * GROWTH, MAX_ENTRIES)
     return this.#hasEntry ? this.#entry() : undefined
   }
 
   /** Replaces the chunk with the next one. */
-  async #fetch (count, bytes) {
+  async #fetch (count) {
     const ahead = this.#ahead
     this.#ahead = null
-    let chunk = null
-    if (ahead !== null) {
-      chunk = await ahead
-      if (this.#target !== undefined) chunk = null
-    }
-    if (chunk === null) {
+    let chunk = ahead === null ? null : await ahead
+    if (chunk === null || this.#target !== undefined) {
       if (this.#target !== undefined) this.#seekNow()
-      // A count of JavaScript may exceed that of the native part.
-      chunk = await this.#host.task(binding.scanNext(this.#scan, Math.min(count, 0x7fffffff), bytes))
+      chunk = await this.#take(count)
     }
     if (this.#signal?.aborted) throw aborted()
     this.#open(chunk)
   }
 
-  /** Fetches the next chunk while the caller uses this one, if it seems to want all entries. */
-  #readAhead () {
-    if (this.#isLast || this.limit !== Infinity) return this.#grow()
-    if (this.#entries === MAX_ENTRIES) {
-      this.#ahead = this.#host.task(binding.scanNext(this.#scan, MAX_ENTRIES, this.#chunkBytes))
-      this.#ahead.catch(noop) // The next fetch reports the error.
-    }
-    this.#grow()
+  /** Fetches the next chunk while the caller, who seems to want all entries, uses this one. */
+  #readAhead (count) {
+    if (this.#isLast) return
+    this.#ahead = this.#take(count)
+    this.#ahead.catch(noop) // The next fetch reports the error.
   }
 
-  #grow () {
-    this.#entries = Math.min(this.#entries * GROWTH, MAX_ENTRIES)
+  #take (count) {
+    const bounded = Math.min(count, MAX_NATIVE_COUNT)
+    return this.#host.task(binding.scanNext(this.#scan, bounded, this.#chunkBytes))
   }
 
   #open (chunk) {

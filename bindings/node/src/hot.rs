@@ -17,8 +17,6 @@ pub(crate) static FUNCTIONS: &[Function] = &[
     Function { name: "tryGet", call: try_get },
     // db, key, flags, snapshot or 0
     Function { name: "getSync", call: get_sync },
-    // db, keys, results, start, end, flags, snapshot or 0
-    Function { name: "tryGetMany", call: try_get_many },
     // db, key, value
     Function { name: "tryPut", call: try_put },
     // db, key
@@ -121,34 +119,6 @@ fn get_sync<'call>(call: &Call<'call>) -> Result<Value<'call>> {
             None => missing(call, flags),
         }
     })
-}
-
-/// Stores the results of `keys[start..end]`. Returns the index of the first key whose read would
-/// wait, or `end`.
-fn try_get_many<'call>(call: &Call<'call>) -> Result<Value<'call>> {
-    let (db, keys, results) = (call.handle(0)?, call.argument(1), call.argument(2));
-    let (start, end) = (call.integer(3)?, call.integer(4)?);
-    let (flags, snapshot) = (call.integer(5)?, call.handle(6)?);
-    let mut key = Vec::new();
-    let index = handles::try_with(|handles| {
-        let (db, options) = handles.db_and_options(db, snapshot, flags & NO_FILL_CACHE == 0)?;
-        for index in start..end {
-            let position = u32::try_from(index).map_err(|_| Failure::wrong_type("too many keys"))?;
-            let is_answered = call.in_scope(|| {
-                key.clear();
-                call.append_bytes(call.element(keys, position)?, &mut key)?;
-                match read_in_memory(call, db, &key, flags, &options)? {
-                    Some(value) => call.set_element(results, position, value).map(|()| true),
-                    None => Ok(false),
-                }
-            })?;
-            if !is_answered {
-                return Ok(index);
-            }
-        }
-        Ok(end)
-    })?;
-    call.number(index)
 }
 
 /// Calls `add` with `batch` and returns the new size of the batch. Undoes the call if the batch

@@ -202,38 +202,6 @@ impl<'call> Call<'call> {
         bytes.extend_from_slice(slice);
         Ok(())
     }
-
-    /// Returns the element `index` of an array.
-    pub(crate) fn element(&self, array: Value<'_>, index: u32) -> Result<Value<'call>> {
-        let mut raw = ptr::null_mut();
-        // SAFETY: facts 1, 2 and 3.
-        match unsafe { sys::napi_get_element(self.env, array.raw, index, &mut raw) } {
-            sys::Status::napi_ok => Ok(Value::new(raw)),
-            _ => Err(Failure::wrong_type("the keys must be an array")),
-        }
-    }
-
-    pub(crate) fn set_element(&self, array: Value<'_>, index: u32, value: Value<'_>) -> Result<()> {
-        // SAFETY: facts 1, 2 and 3.
-        match unsafe { sys::napi_set_element(self.env, array.raw, index, value.raw) } {
-            sys::Status::napi_ok => Ok(()),
-            _ => Err(Failure::wrong_type("the values must be an array")),
-        }
-    }
-
-    /// Calls `f`, and frees the values that it created when it returns. A loop over many keys needs
-    /// this, because they would all stay alive until the end of the call.
-    pub(crate) fn in_scope<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
-        let mut scope = ptr::null_mut();
-        // SAFETY: fact 1.
-        let opened = unsafe { sys::napi_open_handle_scope(self.env, &mut scope) } == sys::Status::napi_ok;
-        let result = f();
-        if opened {
-            // SAFETY: the scope was opened above, and `f` has closed its own ones.
-            unsafe { sys::napi_close_handle_scope(self.env, scope) };
-        }
-        result
-    }
 }
 
 /// Results.
