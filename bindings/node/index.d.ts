@@ -130,7 +130,7 @@ export interface OpenOptions extends AbstractOpenOptions {
   /** Bytes of all memory of the database. */
   memoryBudget?: number | undefined
 
-  /** Shares the database with other threads of this process that set this option. */
+  /** Joins earlier openers of the database in this process. Without it, they are an error. */
   multithreading?: boolean | undefined
 
   /** Opens for reads only. Nothing in the directory changes. */

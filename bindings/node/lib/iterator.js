@@ -72,8 +72,7 @@ class TerraceIterator extends AbstractIterator {
     this.#scan = scan
     this.#decodeKey = decoder(options.keys, options.keyEncoding)
     this.#decodeValue = decoder(options.values, options.valueEncoding)
-    const bytes = options.highWaterMarkBytes
-    this.#chunkBytes = bytes >= 0 ? Math.min(bytes, Number.MAX_SAFE_INTEGER) : DEFAULT_CHUNK_BYTES
+    this.#chunkBytes = chunkBytes(options.highWaterMarkBytes)
     host.freeWith(this, binding.scanFree, scan)
     if (options.signal != null) this.#listen(options.signal)
   }
@@ -183,6 +182,12 @@ class TerraceIterator extends AbstractIterator {
     this.#onAbort = () => scan !== NO_SCAN && binding.scanAbort(scan)
     signal.addEventListener('abort', this.#onAbort, { once: true })
   }
+}
+
+/** Returns the size of a chunk for an option. Infinity counts as 0, as in classic-level. */
+function chunkBytes (option) {
+  if (typeof option !== 'number' || !(option >= 0)) return DEFAULT_CHUNK_BYTES
+  return option === Infinity ? 0 : option
 }
 
 function openScan ({ db }, options, snapshot) {

@@ -25,6 +25,11 @@ impl Failure {
         Failure::new("ERR_INVALID_ARG_TYPE", message)
     }
 
+    /// Returns the error of a request for `bytes` bytes that the system refused.
+    pub(crate) fn out_of_memory(bytes: usize) -> Failure {
+        Failure::new("LEVEL_OUT_OF_MEMORY", format!("no memory for {bytes} bytes"))
+    }
+
     /// Returns the error of a panic, which must not cross the boundary of the language.
     pub(crate) fn panicked() -> Failure {
         Failure::new("LEVEL_INTERNAL", "the engine panicked; please report this error")

@@ -28,9 +28,13 @@ impl<T> Table<T> {
     }
 
     fn get(&mut self, handle: Handle) -> Result<&mut T> {
-        let kind = self.kind;
-        let missing = || Failure::new("LEVEL_INVALID_HANDLE", format!("no {kind} has the handle {handle}"));
-        self.objects.get_mut(&handle).ok_or_else(missing)
+        match self.objects.get_mut(&handle) {
+            Some(object) => Ok(object),
+            None => {
+                let message = format!("no {} has the handle {handle}", self.kind);
+                Err(Failure::new("LEVEL_INVALID_HANDLE", message))
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use terrace::{Db, ReadOptions, WriteBatch, WriteOptions};
 use terrace_sync::Ordering;
 
 use crate::error::{Failure, Result};
-use crate::handles;
+use crate::handles::{self, Handle};
 use crate::raw::{Call, Function, Value};
 use crate::scan::{Scan, ScanParts, bounded};
 
@@ -82,53 +82,64 @@ fn missing<'call>(call: &Call<'call>, flags: u64) -> Result<Value<'call>> {
     }
 }
 
-/// Returns the result for `key`, or None if the read would wait.
-fn read_in_memory<'call>(
-    call: &Call<'call>,
-    db: &Db,
-    key: &[u8],
+/// Arguments of a read of one key: db, key, flags, snapshot or 0.
+struct Read {
+    db: Handle,
+    key: Vec<u8>,
     flags: u64,
-    options: &ReadOptions,
-) -> Result<Option<Value<'call>>> {
-    match db.try_get_borrowed(key, options, |value| found(call, flags, value)) {
-        Ok(Some(value)) => value.map(Some),
-        Ok(None) => missing(call, flags).map(Some),
-        Err(error) if error.is_would_wait() => Ok(None),
-        Err(error) => Err(error.into()),
+    snapshot: Handle,
+}
+
+impl Read {
+    fn new(call: &Call<'_>) -> Result<Read> {
+        let mut key = Vec::new();
+        call.append_bytes(call.argument(1), &mut key)?;
+        Ok(Read { db: call.handle(0)?, key, flags: call.integer(2)?, snapshot: call.handle(3)? })
+    }
+
+    /// Calls `read` with the database and the options of this read.
+    fn run<T>(&self, read: impl FnOnce(&Db, &ReadOptions) -> Result<T>) -> Result<T> {
+        handles::try_with(|handles| {
+            let fill_cache = self.flags & NO_FILL_CACHE == 0;
+            let (db, options) = handles.db_and_options(self.db, self.snapshot, fill_cache)?;
+            read(db, &options)
+        })
     }
 }
 
+/// Returns the value, or `null` if the read would wait.
 fn try_get<'call>(call: &Call<'call>) -> Result<Value<'call>> {
-    let (db, flags, snapshot) = (call.handle(0)?, call.integer(2)?, call.handle(3)?);
-    let mut key = Vec::new();
-    call.append_bytes(call.argument(1), &mut key)?;
-    handles::with(|handles| {
-        let (db, options) = handles.db_and_options(db, snapshot, flags & NO_FILL_CACHE == 0)?;
-        read_in_memory(call, db, &key, flags, &options)?.map_or_else(|| call.null(), Ok)
+    let read = Read::new(call)?;
+    read.run(|db, options| {
+        match db.try_get_borrowed(&read.key, options, |value| found(call, read.flags, value)) {
+            Ok(Some(value)) => value,
+            Ok(None) => missing(call, read.flags),
+            Err(error) if error.is_would_wait() => call.null(),
+            Err(error) => Err(error.into()),
+        }
     })
 }
 
 fn get_sync<'call>(call: &Call<'call>) -> Result<Value<'call>> {
-    let (db, flags, snapshot) = (call.handle(0)?, call.integer(2)?, call.handle(3)?);
-    let mut key = Vec::new();
-    call.append_bytes(call.argument(1), &mut key)?;
-    handles::with(|handles| {
-        let (db, options) = handles.db_and_options(db, snapshot, flags & NO_FILL_CACHE == 0)?;
-        match db.get_borrowed(&key, &options, |value| found(call, flags, value))? {
-            Some(value) => value,
-            None => missing(call, flags),
-        }
+    let read = Read::new(call)?;
+    read.run(|db, options| {
+        let value = db.get_borrowed(&read.key, options, |value| found(call, read.flags, value))?;
+        value.unwrap_or_else(|| missing(call, read.flags))
     })
 }
 
 /// Calls `add` with `batch` and returns the new size of the batch. Undoes the call if the batch
 /// becomes too large.
 fn grow(batch: &mut WriteBatch, add: impl FnOnce(&mut WriteBatch)) -> Result<u64> {
-    let (bytes, count) = (batch.as_bytes().len(), batch.len());
+    let bytes = batch.as_bytes().len();
+    let count = batch.len();
     add(batch);
     if batch.is_oversized() || batch.is_out_of_memory() {
         batch.truncate(bytes, count);
-        return Err(Failure::new("LEVEL_INVALID_ARGUMENT", "the batch is too large: a batch has at most 4 GiB"));
+        return Err(Failure::new(
+            "LEVEL_INVALID_ARGUMENT",
+            "the batch is too large: a batch has at most 4 GiB",
+        ));
     }
     Ok(batch.as_bytes().len() as u64)
 }
@@ -175,7 +186,8 @@ fn try_del<'call>(call: &Call<'call>) -> Result<Value<'call>> {
 }
 
 fn try_write<'call>(call: &Call<'call>) -> Result<Value<'call>> {
-    let (db, batch) = (call.handle(0)?, call.handle(1)?);
+    let db = call.handle(0)?;
+    let batch = call.handle(1)?;
     let is_written = handles::with(|handles| {
         let (db, batch) = handles.db_and_batch(db, batch)?;
         write_in_memory(db, batch)
@@ -198,7 +210,8 @@ fn batch_del<'call>(call: &Call<'call>) -> Result<Value<'call>> {
 }
 
 fn batch_append<'call>(call: &Call<'call>) -> Result<Value<'call>> {
-    let (batch, other) = (call.handle(0)?, call.handle(1)?);
+    let batch = call.handle(0)?;
+    let other = call.handle(1)?;
     let size = handles::try_with(|handles| {
         let other = handles.take_batch(other)?;
         grow(handles.batch(batch)?, |batch| batch.append(&other))
@@ -239,8 +252,11 @@ fn snapshot_free<'call>(call: &Call<'call>) -> Result<Value<'call>> {
 }
 
 fn scan_new<'call>(call: &Call<'call>) -> Result<Value<'call>> {
-    let (db, flags, snapshot) = (call.handle(0)?, call.integer(1)?, call.handle(2)?);
-    let (lower, upper) = (call.optional_bytes(3)?, call.optional_bytes(4)?);
+    let db = call.handle(0)?;
+    let flags = call.integer(1)?;
+    let snapshot = call.handle(2)?;
+    let lower = call.optional_bytes(3)?;
+    let upper = call.optional_bytes(4)?;
     let parts = ScanParts {
         keys: flags & NO_KEYS == 0,
         values: flags & NO_VALUES == 0,

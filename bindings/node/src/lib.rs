@@ -4,7 +4,7 @@
 //!   index.js ── hot calls: `hot` over `raw` ─────────────> answer at once, or "would wait"
 //!           \── other calls: `tasks`, `open` (napi-rs) ──> thread of libuv's pool ──> promise
 //!                                   |
-//!                            `handles`: numbers that stand for databases, snapshots, iterators, batches
+//!        `handles`: numbers that stand for databases, snapshots, iterators and batches
 //! ```
 //!
 //! JavaScript holds only numbers. A number that names nothing is an error, so that no argument can

@@ -9,22 +9,23 @@ use terrace_sync::{Arc, Mutex};
 
 use crate::error::{Failure, Result};
 
-/// Database that several threads have open with `multithreading`, and the number of its openers.
+/// Database that openers of this process may share, and the number of those that have it open.
 #[derive(Default)]
 struct Shared {
     db: Option<Db>,
     openers: usize,
 }
 
-/// Shared databases by directory. An entry stays after the last close; it is as small as its path.
+/// Writable databases by directory. An entry stays after the last close. It is as small as its
+/// path.
 static SHARED: Mutex<BTreeMap<PathBuf, Arc<Mutex<Shared>>>> = Mutex::new(BTreeMap::new());
 
 /// How a database is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Reads and writes, in this JavaScript thread only.
+    /// Reads and writes. The database is open nowhere else yet.
     Exclusive,
-    /// Reads and writes, in every thread of the process that opens it in this mode.
+    /// Reads and writes, perhaps together with earlier openers of the same process.
     Shared,
     ReadOnly,
     /// Reads beside a writer in another process, at most so much older than its state.
@@ -40,21 +41,21 @@ pub(crate) struct Database {
 impl Database {
     pub(crate) fn open(path: &Path, options: &Options, mode: Mode) -> Result<Database> {
         let db = match mode {
-            Mode::Exclusive => Db::open(path, options)?,
-            Mode::Shared => return Database::open_shared(path, options),
+            Mode::Exclusive => return Database::open_writable(path, options, false),
+            Mode::Shared => return Database::open_writable(path, options, true),
             Mode::ReadOnly => Db::open_read_only(path, options)?,
             Mode::Follower(every) => Db::follow(path, options, &FollowOptions::default().every(every))?,
         };
         Ok(Database { db: Some(db), shared: None })
     }
 
-    fn open_shared(path: &Path, options: &Options) -> Result<Database> {
+    fn open_writable(path: &Path, options: &Options, may_join: bool) -> Result<Database> {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let shared = Arc::clone(SHARED.lock().entry(path.clone()).or_default());
         let mut locked = shared.lock();
         let db = match &locked.db {
-            Some(db) => db.clone(),
-            None => Db::open(&path, options)?,
+            Some(db) if may_join => db.clone(),
+            _ => Db::open(&path, options)?, // The lock of the directory refuses a second opener.
         };
         locked.db = Some(db.clone());
         locked.openers += 1;

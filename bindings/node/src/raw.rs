@@ -1,7 +1,7 @@
 //! Functions of JavaScript without napi-rs, whose conversions take longer than a get.
 //!
 //! ```text
-//!   napi_create_function(data = row of a table) ... call ──> trampoline ──> row.call(&Call) ──> Value
+//!   napi_create_function(data = row) .. call ──> trampoline ──> row.call(&Call) ──> Value
 //! ```
 //!
 //! Node passes an environment, an array of arguments and the data to the trampoline. A [`Call`]
@@ -51,7 +51,11 @@ pub(crate) struct Call<'call> {
 }
 
 /// Adds `functions` to `exports`.
-pub(crate) fn export_all(env: &Env, exports: &mut Object<'_>, functions: &'static [Function]) -> napi::Result<()> {
+pub(crate) fn export_all(
+    env: &Env,
+    exports: &mut Object<'_>,
+    functions: &'static [Function],
+) -> napi::Result<()> {
     for function in functions {
         let mut raw = ptr::null_mut();
         let data = ptr::from_ref(function).cast_mut().cast();
@@ -59,7 +63,14 @@ pub(crate) fn export_all(env: &Env, exports: &mut Object<'_>, functions: &'stati
         // SAFETY: `env` is the environment of the running module initialisation. `name` and its
         // length describe a string that lives for ever, and so does the row in `data`.
         let status = unsafe {
-            sys::napi_create_function(env.raw(), name, function.name.len() as isize, Some(trampoline), data, &mut raw)
+            sys::napi_create_function(
+                env.raw(),
+                name,
+                function.name.len() as isize,
+                Some(trampoline),
+                data,
+                &mut raw,
+            )
         };
         if status != sys::Status::napi_ok {
             return Err(napi::Error::from_reason(format!("cannot create the function {}", function.name)));
@@ -78,9 +89,8 @@ unsafe extern "C" fn trampoline(env: sys::napi_env, info: sys::napi_callback_inf
     let mut data = ptr::null_mut();
     // SAFETY: `env` and `info` belong to this call. `raw` has space for `count` values, and
     // Node-API fills the missing ones with `undefined`.
-    let status = unsafe {
-        sys::napi_get_cb_info(env, info, &mut count, raw.as_mut_ptr(), ptr::null_mut(), &mut data)
-    };
+    let status =
+        unsafe { sys::napi_get_cb_info(env, info, &mut count, raw.as_mut_ptr(), ptr::null_mut(), &mut data) };
     if status != sys::Status::napi_ok {
         return ptr::null_mut();
     }
@@ -149,8 +159,7 @@ impl<'call> Call<'call> {
     /// Appends a string, whose length is probably below `guess`. Returns false if `value` is none.
     fn append_string(&self, value: Value<'_>, bytes: &mut Vec<u8>, guess: usize) -> Result<bool> {
         let start = bytes.len();
-        let out_of_memory = |_| Failure::new("LEVEL_OUT_OF_MEMORY", "no memory for a string");
-        bytes.try_reserve(guess).map_err(out_of_memory)?;
+        bytes.try_reserve(guess).map_err(|_| Failure::out_of_memory(guess))?;
         let space = bytes.capacity() - start;
         let mut written = 0;
         let target = bytes.spare_capacity_mut().as_mut_ptr().cast();
@@ -184,7 +193,8 @@ impl<'call> Call<'call> {
     }
 
     fn append_buffer(&self, value: Value<'_>, bytes: &mut Vec<u8>) -> Result<()> {
-        let (mut data, mut length) = (ptr::null_mut(), 0);
+        let mut data = ptr::null_mut();
+        let mut length = 0;
         // SAFETY: facts 1, 2 and 3.
         let status = unsafe { sys::napi_get_buffer_info(self.env, value.raw, &mut data, &mut length) };
         if status != sys::Status::napi_ok {
@@ -193,8 +203,7 @@ impl<'call> Call<'call> {
         if length == 0 {
             return Ok(());
         }
-        let out_of_memory = |_| Failure::new("LEVEL_OUT_OF_MEMORY", format!("no memory for {length} bytes"));
-        bytes.try_reserve(length).map_err(out_of_memory)?;
+        bytes.try_reserve(length).map_err(|_| Failure::out_of_memory(length))?;
         // SAFETY: Node-API returned the memory of a live typed array, and no JavaScript of this
         // thread runs before the end of the copy. If the memory is a `SharedArrayBuffer`, another
         // thread may change the bytes meanwhile, as with each access of Node itself.
@@ -245,14 +254,16 @@ impl<'call> Call<'call> {
 
     /// Returns a copy of `bytes` as a string. Invalid UTF-8 becomes U+FFFD.
     pub(crate) fn string(&self, bytes: &[u8]) -> Result<Value<'call>> {
-        let (data, length) = (bytes.as_ptr().cast(), bytes.len() as isize);
+        let data = bytes.as_ptr().cast();
+        let length = bytes.len() as isize;
         // SAFETY: fact 1. `data` and `length` describe a slice.
         self.created(|raw| unsafe { sys::napi_create_string_utf8(self.env, data, length, raw) })
     }
 
     /// Returns a copy of `bytes` as a Buffer.
     pub(crate) fn buffer(&self, bytes: &[u8]) -> Result<Value<'call>> {
-        let (data, length) = (bytes.as_ptr().cast(), bytes.len());
+        let data = bytes.as_ptr().cast();
+        let length = bytes.len();
         // SAFETY: fact 1. `data` and `length` describe a slice.
         self.created(|raw| unsafe {
             sys::napi_create_buffer_copy(self.env, length, data, ptr::null_mut(), raw)

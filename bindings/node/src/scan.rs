@@ -133,8 +133,10 @@ fn append(data: &mut Vec<u8>, wanted: bool, bytes: &[u8]) -> Result<u32> {
     if !wanted {
         return Ok(0);
     }
-    let too_long = |_| Failure::new("LEVEL_NOT_SUPPORTED", "a key or value has more than 4 GiB");
-    let length = u32::try_from(bytes.len()).map_err(too_long)?;
+    let Ok(length) = u32::try_from(bytes.len()) else {
+        return Err(Failure::new("LEVEL_NOT_SUPPORTED", "a key or value has more than 4 GiB"));
+    };
+    data.try_reserve(bytes.len()).map_err(|_| Failure::out_of_memory(bytes.len()))?;
     data.extend_from_slice(bytes);
     Ok(length)
 }

@@ -90,8 +90,10 @@ fn reader(db: f64, snapshot: f64, fill_cache: bool) -> Result<(Db, ReadOptions)>
 /// Opens a database, and resolves to its handle.
 #[napi(catch_unwind)]
 pub(crate) fn open(path: String, options: OpenOptions) -> napi::Result<Promise<Database, f64>> {
-    let add = |database| handles::with(|handles| handles.add_database(database)) as f64;
-    spawn(add, move || Database::open(&PathBuf::from(path), &options.to_engine()?, options.mode()?))
+    spawn(
+        |database| handles::with(|handles| handles.add_database(database)) as f64,
+        move || Database::open(&PathBuf::from(path), &options.to_engine()?, options.mode()?),
+    )
 }
 
 /// Closes a database. Later calls with its handle fail.
@@ -99,6 +101,10 @@ pub(crate) fn open(path: String, options: OpenOptions) -> napi::Result<Promise<D
 pub(crate) fn close(db: f64) -> napi::Result<Promise<()>> {
     let mut database = handles::with(|handles| handles.take_database(db as Handle))?;
     spawn(|()| (), move || database.close())
+}
+
+fn to_buffers(values: Vec<Option<Vec<u8>>>) -> Vec<Option<Buffer>> {
+    values.into_iter().map(|value| value.map(Buffer::from)).collect()
 }
 
 /// Resolves to the values of `keys`, or null for a missing one. With `only_existence`, a value is
@@ -113,7 +119,6 @@ pub(crate) fn get_many(
 ) -> napi::Result<Promise<Vec<Option<Vec<u8>>>, Vec<Option<Buffer>>>> {
     let (db, options) = reader(db, snapshot, fill_cache)?;
     let keys: Vec<_> = keys.iter().map(to_vec).collect();
-    let to_buffers = |values: Vec<Option<Vec<u8>>>| values.into_iter().map(|value| value.map(Buffer::from)).collect();
     spawn(to_buffers, move || match only_existence {
         false => Ok(db.multi_get_with(&keys, &options)?),
         true => keys.iter().map(|key| Ok(db.contains_with(key, &options)?.then(Vec::new))).collect(),
@@ -146,16 +151,20 @@ pub(crate) fn clear(
     reverse: bool,
     snapshot: f64,
 ) -> napi::Result<Promise<()>> {
-    let (lower, upper) = (to_vec_or_none(lower), to_vec_or_none(upper));
+    let lower = to_vec_or_none(lower);
+    let upper = to_vec_or_none(upper);
     let (db, options) = reader(db, snapshot, false)?;
-    spawn(|()| (), move || match limit {
-        None if snapshot == 0.0 => {
-            let lower = lower.map_or(Bound::Unbounded, Bound::Included);
-            let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
-            Ok(db.delete_range((lower, upper))?)
-        }
-        _ => clear_some(&db, &bounded(options, lower, upper), limit.unwrap_or(f64::INFINITY), reverse),
-    })
+    spawn(
+        |()| (),
+        move || match limit {
+            None if snapshot == 0.0 => {
+                let lower = lower.map_or(Bound::Unbounded, Bound::Included);
+                let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
+                Ok(db.delete_range((lower, upper))?)
+            }
+            _ => clear_some(&db, &bounded(options, lower, upper), limit.unwrap_or(f64::INFINITY), reverse),
+        },
+    )
 }
 
 fn clear_some(db: &Db, options: &ReadOptions, limit: f64, reverse: bool) -> Result<()> {
@@ -178,7 +187,9 @@ fn clear_some(db: &Db, options: &ReadOptions, limit: f64, reverse: bool) -> Resu
 /// Resolves to the approximate number of bytes of the keys from `start` to `end`.
 #[napi(catch_unwind)]
 pub(crate) fn approximate_size(db: f64, start: Bytes<'_>, end: Bytes<'_>) -> napi::Result<Promise<f64>> {
-    let (db, start, end) = (database(db)?, to_vec(&start), to_vec(&end));
+    let db = database(db)?;
+    let start = to_vec(&start);
+    let end = to_vec(&end);
     spawn(
         |size| size,
         move || {
@@ -190,8 +201,14 @@ pub(crate) fn approximate_size(db: f64, start: Bytes<'_>, end: Bytes<'_>) -> nap
 
 /// Compacts the keys from `start` to `end`. A missing bound means the first or last key.
 #[napi(catch_unwind)]
-pub(crate) fn compact_range(db: f64, start: Option<Bytes<'_>>, end: Option<Bytes<'_>>) -> napi::Result<Promise<()>> {
-    let (db, start, end) = (database(db)?, to_vec_or_none(start), to_vec_or_none(end));
+pub(crate) fn compact_range(
+    db: f64,
+    start: Option<Bytes<'_>>,
+    end: Option<Bytes<'_>>,
+) -> napi::Result<Promise<()>> {
+    let db = database(db)?;
+    let start = to_vec_or_none(start);
+    let end = to_vec_or_none(end);
     spawn(|()| (), move || Ok(db.compact_range(start.as_deref(), end.as_deref())?))
 }
 

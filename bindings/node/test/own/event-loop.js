@@ -97,3 +97,18 @@ test('a seek cancels what was read ahead', async t => {
   const backward = await db.keys({ reverse: true }).all()
   t.same(backward, keys.reverse())
 })
+
+test('highWaterMarkBytes bounds what is fetched at once', async t => {
+  const db = await open(t)
+  await db.batch().put('a', '1').put('b', '2').put('c', '3').put('d', '4').write()
+  for (const [highWaterMarkBytes, entries, cached] of [[0, 1, 0], [1, 1, 0], [2, 2, 1], [9, 4, 2], [Infinity, 1, 0]]) {
+    const iterator = db.iterator({ highWaterMarkBytes })
+    t.is((await iterator.nextv(1000)).length, entries, `nextv, ${highWaterMarkBytes}`)
+    await iterator.close()
+    const other = db.iterator({ highWaterMarkBytes })
+    await other.next()
+    await other.next()
+    t.is(other.cached, cached, `next, ${highWaterMarkBytes}`)
+    t.is((await other.all()).length, 2, 'all')
+  }
+})

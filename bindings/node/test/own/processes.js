@@ -39,6 +39,38 @@ test('threads share a database by its path', async t => {
   await second.close()
 })
 
+test('only `multithreading` joins an earlier opener', async t => {
+  const location = temporaryDirectory()
+  const first = new TerraceLevel(location)
+  await first.open()
+  const joined = new TerraceLevel(location, { multithreading: true })
+  await joined.open()
+  await first.put('a', '1')
+  await first.close()
+  t.is(await joined.get('a'), '1', 'the last close closes the database')
+  await joined.put('a', '2')
+  const third = new TerraceLevel(location)
+  t.is(await third.open().catch(error => error.cause.code), 'LEVEL_LOCKED')
+  await joined.close()
+  t.is(await third.get('a').catch(error => error.code), 'LEVEL_DATABASE_NOT_OPEN')
+  await third.open()
+  t.is(await third.get('a'), '2')
+  await third.close()
+})
+
+test('a hundred threads open and close one database', async t => {
+  const location = temporaryDirectory()
+  const workers = Array.from({ length: 100 }, (_, id) => startWorker({ location, id }, `
+    const db = new TerraceLevel(workerData.location, { multithreading: true })
+    await db.put('k' + workerData.id, 'value')
+    await db.close()`))
+  const exits = await Promise.all(workers.map(worker => once(worker, 'exit')))
+  t.same(exits.filter(([code]) => code !== 0), [])
+  const db = new TerraceLevel(location)
+  t.is((await db.keys().all()).length, 100)
+  await db.close()
+})
+
 test('a thread that closes in the middle gets only errors of a closed database', async t => {
   const location = temporaryDirectory()
   const db = new TerraceLevel(location, { multithreading: true })
