@@ -1,30 +1,25 @@
 'use strict'
 
-const PLATFORMS = ['linux-x64-gnu']
-
-/** Returns the name of this platform in the names of packages. */
-function platform () {
-  const base = `${process.platform}-${process.arch}`
-  if (process.platform !== 'linux') return base
-  const { glibcVersionRuntime } = process.report.getReport().header
-  return `${base}-${glibcVersionRuntime === undefined ? 'musl' : 'gnu'}`
-}
+// Packages of the native part, by platform of Node.
+const PACKAGES = { 'linux-x64': '@terrace-db/level-linux-x64-gnu' }
 
 /** Loads the native part: the file that a variable names, or the package of this platform. */
 function load () {
   const file = process.env.TERRACE_LEVEL_NATIVE
   if (file) return require(file)
 
-  const name = platform()
-  if (!PLATFORMS.includes(name)) {
-    throw new Error(`terrace-level has no native part for ${name}. It has one for: ${PLATFORMS.join(', ')}`)
+  const platform = `${process.platform}-${process.arch}`
+  const name = PACKAGES[platform]
+  if (name === undefined) {
+    const known = Object.keys(PACKAGES).join(', ')
+    throw new Error(`terrace-level has no native part for ${platform}. It has one for: ${known} (glibc)`)
   }
   try {
-    return require(`@terrace-db/level-${name}`)
+    return require(name)
   } catch (cause) {
     throw new Error(
-      `terrace-level cannot load its native part @terrace-db/level-${name}. ` +
-      'Install it without --omit=optional, with the same version as terrace-level.',
+      `terrace-level cannot load its native part ${name}. Install it without --omit=optional, ` +
+      'with the same version as terrace-level. On Linux it needs glibc.',
       { cause }
     )
   }

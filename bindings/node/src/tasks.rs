@@ -19,7 +19,7 @@ use crate::scan::{Scan, ScanParts, bounded};
 /// Key or bound of a task.
 type Bytes<'a> = Either<String, BufferSlice<'a>>;
 
-/// Number of keys that a `clear` with a limit or a snapshot deletes in one batch.
+/// Number of keys that a `clear` deletes in one batch.
 const CLEAR_BATCH_KEYS: usize = 1000;
 
 fn to_vec(bytes: &Bytes<'_>) -> Vec<u8> {
@@ -157,14 +157,27 @@ pub(crate) fn clear(
     spawn(
         |()| (),
         move || match limit {
-            None if snapshot == 0.0 => {
-                let lower = lower.map_or(Bound::Unbounded, Bound::Included);
-                let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
-                Ok(db.delete_range((lower, upper))?)
-            }
+            None if snapshot == 0.0 => clear_all(&db, lower, upper),
             _ => clear_some(&db, &bounded(options, lower, upper), limit.unwrap_or(f64::INFINITY), reverse),
         },
     )
+}
+
+/// Deletes a few keys by one atomic batch, and many of them by a deletion of their range, which
+/// waits for syncs.
+fn clear_all(db: &Db, lower: Option<Vec<u8>>, upper: Option<Vec<u8>>) -> Result<()> {
+    let options = bounded(ReadOptions::DEFAULT.fill_cache(false), lower.clone(), upper.clone());
+    let parts = ScanParts { keys: true, values: false, reverse: false };
+    let mut batch = WriteBatch::new();
+    let has_more = Scan::new(db.raw_iter_with(&options), parts).take_keys(CLEAR_BATCH_KEYS, |key| {
+        batch.delete(key);
+    })?;
+    if !has_more {
+        return Ok(db.write(&batch)?);
+    }
+    let lower = lower.map_or(Bound::Unbounded, Bound::Included);
+    let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
+    Ok(db.delete_range((lower, upper))?)
 }
 
 fn clear_some(db: &Db, options: &ReadOptions, limit: f64, reverse: bool) -> Result<()> {

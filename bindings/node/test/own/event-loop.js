@@ -112,3 +112,33 @@ test('highWaterMarkBytes bounds what is fetched at once', async t => {
     t.is((await other.all()).length, 2, 'all')
   }
 })
+
+test('clear() of few and many keys', async t => {
+  const db = await open(t)
+  const key = i => String(i).padStart(6, '0')
+  const fill = async () => {
+    const operations = Array.from({ length: 50000 }, (_, i) => ({ type: 'put', key: key(i), value: 'v'.repeat(50) }))
+    await db.batch(operations)
+  }
+  await fill()
+  await db.compactRange('', 'x')
+  for (const [options, left] of [
+    [{ gte: key(10), lt: key(20) }, 49990],
+    [{ gt: key(1000), lte: key(2000) }, 48990],
+    [{ gt: key(3000), lte: key(43000) }, 8990],
+    [{ limit: 5 }, 8985],
+    [{ limit: 5, reverse: true }, 8980],
+    [{ lt: '' }, 8980],
+    [{ gte: key(2), lt: key(1) }, 8980],
+    [{}, 0]
+  ]) {
+    await db.clear(options)
+    t.is((await db.keys().all()).length, left, JSON.stringify(options))
+  }
+  await fill()
+  const snapshot = db.snapshot()
+  await db.put('later', 'value')
+  await db.clear({ snapshot })
+  t.same(await db.keys().all(), ['later'])
+  await snapshot.close()
+})

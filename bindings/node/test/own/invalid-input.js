@@ -1,6 +1,8 @@
 'use strict'
 
 const test = require('tape')
+const { execFileSync } = require('child_process')
+const { join } = require('path')
 const { TerraceLevel } = require('../..')
 const binding = require('../../lib/binding')
 const { temporaryDirectory } = require('../directories')
@@ -105,4 +107,16 @@ test('a value of 512 MiB', async t => {
   await db.put('small', Buffer.from('s'))
   t.is(String(await db.get('small')), 's', 'the database works afterwards')
   await db.close()
+})
+
+test('a missing native part, and a platform without one', t => {
+  const messageOf = prelude => {
+    const code = `${prelude} try { require(${JSON.stringify(join(__dirname, '../..'))}) } catch (e) { console.log(e.message) }`
+    const { TERRACE_LEVEL_NATIVE, ...env } = process.env
+    return String(execFileSync(process.execPath, ['-e', code], { env }))
+  }
+  t.ok(messageOf('').includes('Install it without --omit=optional'))
+  const other = messageOf("Object.defineProperty(process, 'arch', { value: 'riscv64' });")
+  t.ok(other.includes('no native part for linux-riscv64. It has one for: linux-x64'), other)
+  t.end()
 })
