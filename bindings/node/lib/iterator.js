@@ -98,7 +98,8 @@ class TerraceIterator extends AbstractIterator {
   async _nextv (size) {
     if (!this.#hasEntry && !this.#isLast) {
       await this.#fetch(size)
-      if (this.limit === Infinity) this.#readAhead(size)
+      // A caller of small chunks may next ask for more entries than such a chunk has.
+      if (this.limit === Infinity && size >= MAX_ENTRIES) this.#readAhead(size)
     }
     const entries = []
     while (entries.length < size && this.#hasEntry) entries.push(this.#entry())
