@@ -81,7 +81,7 @@ fn collect(root: &Path, dir: &Path, files: &mut Vec<File>) -> io::Result<()> {
 /// Whether `path` is a build result or git's own. In a second working tree, `.git` is a file.
 fn skipped(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name == ".git" || name == "target" || name.starts_with("target-")
+    [".git", "target", "node_modules"].contains(&&*name) || name.starts_with("target-")
 }
 
 fn relative(root: &Path, path: &Path) -> String {

@@ -1,0 +1,204 @@
+'use strict'
+
+const binding = require('./binding')
+const { failure } = require('./failure')
+const { count, mayAnswer, nextTurn } = require('./main-thread')
+const { WriteQueue } = require('./write-queue')
+
+// Flags of the native part, in src/hot.rs.
+const NO_FILL_CACHE = 1
+const VALUE_AS_BUFFER = 2
+const ONLY_EXISTENCE = 4
+
+// Result of a read that needs a worker thread.
+const WOULD_WAIT = -1
+
+/**
+ * An open native database, and the choice of the thread that answers a call.
+ *
+ * ```text
+ *   try on the main thread ── would wait ──────────> worker thread
+ *          |                                              ^
+ *          └─ time of this turn is used ─> next turn      └─ sync: true, or a write waits there
+ * ```
+ */
+class Host {
+  #usesMainThread
+  #writes
+  #taskCount = 0
+  #whenIdle = null
+  #resources
+
+  constructor (db, resources, usesMainThread) {
+    this.db = db
+    this.#resources = resources
+    this.#usesMainThread = usesMainThread
+    this.#writes = new WriteQueue(db)
+  }
+
+  freeWith (resource, free, handle) {
+    this.#resources.freeWith(resource, free, handle)
+  }
+
+  /** Closes the database after the end of all calls. */
+  async close () {
+    await this.#writes.drain()
+    while (this.#taskCount > 0) await new Promise(resolve => { this.#whenIdle = resolve })
+    await this.task(binding.close(this.db))
+  }
+
+  /** Returns the result of a promise of the native part, and waits for it at close. */
+  async task (promise) {
+    this.#taskCount++
+    try {
+      return await promise
+    } catch (error) {
+      throw failure(error)
+    } finally {
+      if (--this.#taskCount === 0) this.#whenIdle?.()
+    }
+  }
+
+  put (key, value, options) {
+    const mayTry = this.#mayWrite(key.length + value.length, options)
+    if (mayTry && binding.tryPut(this.db, key, value)) return
+    return this.#queue(batch => binding.batchPut(batch, key, value), options, mayTry)
+  }
+
+  del (key, options) {
+    const mayTry = this.#mayWrite(key.length, options)
+    if (mayTry && binding.tryDel(this.db, key)) return
+    return this.#queue(batch => binding.batchDel(batch, key), options, mayTry)
+  }
+
+  batch (operations, options) {
+    const batch = binding.batchNew()
+    try {
+      for (const { type, key, value } of operations) {
+        if (type === 'put') binding.batchPut(batch, key, value)
+        else binding.batchDel(batch, key)
+      }
+      return this.writeBatch(batch, options)
+    } finally {
+      binding.batchFree(batch)
+    }
+  }
+
+  /** Writes the operations of `batch`, and leaves it without any if a worker writes them. */
+  writeBatch (batch, options) {
+    const mayTry = this.#mayWrite(binding.batchSize(batch), options)
+    if (mayTry && binding.tryWrite(this.db, batch)) return
+    return this.#queue(group => binding.batchAppend(group, batch), options, mayTry)
+  }
+
+  clear (lower, upper, { limit, reverse }, snapshot) {
+    const count = limit >= 0 && limit !== Infinity ? limit : undefined
+    return this.#writes.addStep(() =>
+      binding.clear(this.db, lower, upper, count, reverse === true, snapshot))
+  }
+
+  #mayWrite (bytes, { sync }) {
+    return this.#usesMainThread && sync !== true && this.#writes.isIdle && mayAnswer(bytes)
+  }
+
+  /** Queues a write that the main thread has tried in vain, or may not try in this turn. */
+  #queue (append, { sync }, wasTried) {
+    return this.#writes.add(append, sync === true, this.#usesMainThread && !wasTried)
+  }
+
+  get (key, options, snapshot) {
+    return this.#read(key, readFlags(options), snapshot)
+  }
+
+  getSync (key, options, snapshot) {
+    return binding.getSync(this.db, key, readFlags(options), snapshot)
+  }
+
+  has (key, options, snapshot) {
+    return this.#read(key, readFlags(options) | ONLY_EXISTENCE, snapshot)
+  }
+
+  #read (key, flags, snapshot) {
+    if (!this.#usesMainThread) return this.#readOnWorker([key], flags, snapshot).then(first)
+    if (!mayAnswer(key.length)) return this.#readInNextTurn(key, flags, snapshot)
+    const value = binding.tryGet(this.db, key, flags, snapshot)
+    if (value === null) return this.#readOnWorker([key], flags, snapshot).then(first)
+    if (value !== undefined) count(value.length ?? 0)
+    return value
+  }
+
+  #readInNextTurn (key, flags, snapshot) {
+    return this.task(nextTurn().then(() => this.#read(key, flags, snapshot)))
+  }
+
+  async #readOnWorker (keys, flags, snapshot) {
+    const onlyExistence = (flags & ONLY_EXISTENCE) !== 0
+    const fillCache = (flags & NO_FILL_CACHE) === 0
+    const values = await this.task(binding.getMany(this.db, keys, onlyExistence, fillCache, snapshot))
+    if (onlyExistence) return values.map(value => value != null)
+    const isBuffer = (flags & VALUE_AS_BUFFER) !== 0
+    return values.map(value => value == null ? undefined : isBuffer ? value : value.toString())
+  }
+
+  getMany (keys, options, snapshot) {
+    return this.#readMany(keys, readFlags(options), snapshot)
+  }
+
+  hasMany (keys, options, snapshot) {
+    return this.#readMany(keys, readFlags(options) | ONLY_EXISTENCE, snapshot)
+  }
+
+  /** Reads all keys at the state of one moment, if need be in several turns. */
+  async #readMany (keys, flags, snapshot) {
+    if (!this.#usesMainThread) return this.#readOnWorker(keys, flags, snapshot)
+    const values = []
+    const start = this.#readSome(keys, flags, snapshot, values)
+    if (start === keys.length) return values
+    if (start === WOULD_WAIT) return this.#readOnWorker(keys, flags, snapshot)
+    // The state may change before the next turn. So far, no other code has run.
+    const own = snapshot === 0 ? binding.snapshotNew(this.db) : 0
+    try {
+      return await this.task(this.#readRest(keys, flags, snapshot || own, values))
+    } finally {
+      if (own !== 0) binding.snapshotFree(own)
+    }
+  }
+
+  async #readRest (keys, flags, snapshot, values) {
+    while (values.length < keys.length) {
+      await nextTurn()
+      const start = this.#readSome(keys, flags, snapshot, values)
+      if (start === WOULD_WAIT) return this.#readOnWorker(keys, flags, snapshot)
+    }
+    return values
+  }
+
+  /**
+   * Appends values until all keys are read or the time of this turn is used. Returns the number of
+   * values, or WOULD_WAIT.
+   */
+  #readSome (keys, flags, snapshot, values) {
+    for (let i = values.length; i < keys.length; i++) {
+      const key = keys[i]
+      if (!mayAnswer(key.length)) break
+      const value = binding.tryGet(this.db, key, flags, snapshot)
+      if (value === null) return WOULD_WAIT
+      if (value !== undefined) count(value.length ?? 0)
+      values.push(value)
+    }
+    return values.length
+  }
+}
+
+function first (values) {
+  return values[0]
+}
+
+function readFlags ({ fillCache, valueEncoding }) {
+  let flags = 0
+  if (fillCache === false) flags |= NO_FILL_CACHE
+  if (valueEncoding !== 'utf8') flags |= VALUE_AS_BUFFER
+  return flags
+}
+
+module.exports = { Host }

@@ -1,0 +1,291 @@
+//! Calls that answer at once, on the thread of JavaScript.
+//!
+//! The `try` calls return `null` (reads) or `false` (writes) if the engine would wait. JavaScript
+//! then uses a task. A batch is filled here in any case, so that its bytes cross once.
+
+use terrace::{Db, ReadOptions, WriteBatch, WriteOptions};
+use terrace_sync::Ordering;
+
+use crate::error::{Failure, Result};
+use crate::handles::{self, Handle};
+use crate::raw::{Call, Function, Value};
+use crate::scan::{Scan, ScanParts, bounded};
+
+/// All hot calls. The comments name their arguments.
+pub(crate) static FUNCTIONS: &[Function] = &[
+    // db, key, flags, snapshot or 0
+    Function { name: "tryGet", call: try_get },
+    // db, key, flags, snapshot or 0
+    Function { name: "getSync", call: get_sync },
+    // db, key, value
+    Function { name: "tryPut", call: try_put },
+    // db, key
+    Function { name: "tryDel", call: try_del },
+    // db, batch
+    Function { name: "tryWrite", call: try_write },
+    Function { name: "batchNew", call: batch_new },
+    // batch, key, value
+    Function { name: "batchPut", call: batch_put },
+    // batch, key
+    Function { name: "batchDel", call: batch_del },
+    // batch, other batch
+    Function { name: "batchAppend", call: batch_append },
+    // batch
+    Function { name: "batchSize", call: batch_size },
+    // batch
+    Function { name: "batchClear", call: batch_clear },
+    // batch
+    Function { name: "batchFree", call: batch_free },
+    // db
+    Function { name: "snapshotNew", call: snapshot_new },
+    // snapshot
+    Function { name: "snapshotFree", call: snapshot_free },
+    // db, flags, snapshot or 0, lower bound, upper bound
+    Function { name: "scanNew", call: scan_new },
+    // scan, target
+    Function { name: "scanSeek", call: scan_seek },
+    // scan
+    Function { name: "scanAbort", call: scan_abort },
+    // scan
+    Function { name: "scanFree", call: scan_free },
+];
+
+/// The read does not add blocks to the cache.
+const NO_FILL_CACHE: u64 = 1;
+/// Values become Buffers and not strings.
+const VALUE_AS_BUFFER: u64 = 2;
+/// The result is whether the key exists.
+const ONLY_EXISTENCE: u64 = 4;
+/// A scan goes backward.
+const REVERSE: u64 = 8;
+/// A scan returns no keys.
+const NO_KEYS: u64 = 16;
+/// A scan returns no values.
+const NO_VALUES: u64 = 32;
+
+/// Returns the result of a read for a value.
+fn found<'call>(call: &Call<'call>, flags: u64, value: &[u8]) -> Result<Value<'call>> {
+    if flags & ONLY_EXISTENCE != 0 {
+        call.boolean(true)
+    } else if flags & VALUE_AS_BUFFER != 0 {
+        call.buffer(value)
+    } else {
+        call.string(value)
+    }
+}
+
+/// Returns the result of a read without a value.
+fn missing<'call>(call: &Call<'call>, flags: u64) -> Result<Value<'call>> {
+    match flags & ONLY_EXISTENCE != 0 {
+        true => call.boolean(false),
+        false => call.undefined(),
+    }
+}
+
+/// Arguments of a read of one key: db, key, flags, snapshot or 0.
+struct Read {
+    db: Handle,
+    key: Vec<u8>,
+    flags: u64,
+    snapshot: Handle,
+}
+
+impl Read {
+    fn new(call: &Call<'_>) -> Result<Read> {
+        let mut key = Vec::new();
+        call.append_bytes(call.argument(1), &mut key)?;
+        Ok(Read { db: call.handle(0)?, key, flags: call.integer(2)?, snapshot: call.handle(3)? })
+    }
+
+    /// Calls `read` with the database and the options of this read.
+    fn run<T>(&self, read: impl FnOnce(&Db, &ReadOptions) -> Result<T>) -> Result<T> {
+        handles::try_with(|handles| {
+            let fill_cache = self.flags & NO_FILL_CACHE == 0;
+            let (db, options) = handles.db_and_options(self.db, self.snapshot, fill_cache)?;
+            read(db, &options)
+        })
+    }
+}
+
+/// Returns the value, or `null` if the read would wait.
+fn try_get<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let read = Read::new(call)?;
+    read.run(|db, options| {
+        match db.try_get_borrowed(&read.key, options, |value| found(call, read.flags, value)) {
+            Ok(Some(value)) => value,
+            Ok(None) => missing(call, read.flags),
+            Err(error) if error.is_would_wait() => call.null(),
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+fn get_sync<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let read = Read::new(call)?;
+    read.run(|db, options| {
+        let value = db.get_borrowed(&read.key, options, |value| found(call, read.flags, value))?;
+        value.unwrap_or_else(|| missing(call, read.flags))
+    })
+}
+
+/// Calls `add` with `batch` and returns the new size of the batch. Undoes the call if the batch
+/// becomes too large.
+fn grow(batch: &mut WriteBatch, add: impl FnOnce(&mut WriteBatch)) -> Result<u64> {
+    let bytes = batch.as_bytes().len();
+    let count = batch.len();
+    add(batch);
+    if batch.is_oversized() || batch.is_out_of_memory() {
+        batch.truncate(bytes, count);
+        return Err(Failure::new(
+            "LEVEL_INVALID_ARGUMENT",
+            "the batch is too large: a batch has at most 4 GiB",
+        ));
+    }
+    Ok(batch.as_bytes().len() as u64)
+}
+
+/// Appends a put or a delete to `batch`, or nothing if it fails. Returns the size of the batch.
+fn append<'call>(call: &Call<'call>, batch: &mut WriteBatch, has_value: bool) -> Result<u64> {
+    let mut key = Vec::new();
+    call.append_bytes(call.argument(1), &mut key)?;
+    if has_value {
+        let mut value = Vec::new();
+        call.append_bytes(call.argument(2), &mut value)?;
+        grow(batch, |batch| _ = batch.put(&key, &value))
+    } else {
+        grow(batch, |batch| _ = batch.delete(&key))
+    }
+}
+
+/// Writes `batch`, or returns false if this would wait.
+fn write_in_memory(db: &Db, batch: &WriteBatch) -> Result<bool> {
+    match db.try_write(batch, &WriteOptions::DEFAULT) {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_would_wait() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn try_single<'call>(call: &Call<'call>, has_value: bool) -> Result<Value<'call>> {
+    let db = call.handle(0)?;
+    let is_written = handles::with(|handles| {
+        let (db, batch) = handles.db_and_scratch(db)?;
+        batch.clear();
+        append(call, batch, has_value)?;
+        write_in_memory(db, batch)
+    })?;
+    call.boolean(is_written)
+}
+
+fn try_put<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    try_single(call, true)
+}
+
+fn try_del<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    try_single(call, false)
+}
+
+fn try_write<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let db = call.handle(0)?;
+    let batch = call.handle(1)?;
+    let is_written = handles::with(|handles| {
+        let (db, batch) = handles.db_and_batch(db, batch)?;
+        write_in_memory(db, batch)
+    })?;
+    call.boolean(is_written)
+}
+
+fn batch_new<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    call.number(handles::with(|handles| handles.add_batch()))
+}
+
+fn batch_put<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let batch = call.handle(0)?;
+    call.number(handles::try_with(|handles| append(call, handles.batch(batch)?, true))?)
+}
+
+fn batch_del<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let batch = call.handle(0)?;
+    call.number(handles::try_with(|handles| append(call, handles.batch(batch)?, false))?)
+}
+
+fn batch_append<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let batch = call.handle(0)?;
+    let other = call.handle(1)?;
+    let size = handles::try_with(|handles| {
+        let other = handles.take_batch(other)?;
+        grow(handles.batch(batch)?, |batch| batch.append(&other))
+    })?;
+    call.number(size)
+}
+
+fn batch_size<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let batch = call.handle(0)?;
+    call.number(handles::try_with(|handles| Ok(handles.batch(batch)?.as_bytes().len() as u64))?)
+}
+
+fn batch_clear<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let batch = call.handle(0)?;
+    handles::with(|handles| handles.batch(batch).map(WriteBatch::clear))?;
+    call.undefined()
+}
+
+fn batch_free<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let batch = call.handle(0)?;
+    handles::with(|handles| handles.remove_batch(batch));
+    call.undefined()
+}
+
+fn snapshot_new<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let db = call.handle(0)?;
+    let snapshot = handles::try_with(|handles| {
+        let snapshot = handles.db(db)?.snapshot();
+        Ok(handles.add_snapshot(ReadOptions::default().snapshot(snapshot)))
+    })?;
+    call.number(snapshot)
+}
+
+fn snapshot_free<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let snapshot = call.handle(0)?;
+    handles::with(|handles| handles.remove_snapshot(snapshot));
+    call.undefined()
+}
+
+fn scan_new<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let db = call.handle(0)?;
+    let flags = call.integer(1)?;
+    let snapshot = call.handle(2)?;
+    let lower = call.optional_bytes(3)?;
+    let upper = call.optional_bytes(4)?;
+    let parts = ScanParts {
+        keys: flags & NO_KEYS == 0,
+        values: flags & NO_VALUES == 0,
+        reverse: flags & REVERSE != 0,
+    };
+    let scan = handles::try_with(|handles| {
+        let (db, options) = handles.db_and_options(db, snapshot, flags & NO_FILL_CACHE == 0)?;
+        let iter = db.raw_iter_with(&bounded(options, lower, upper));
+        Ok(handles.add_scan(Scan::new(iter, parts)))
+    })?;
+    call.number(scan)
+}
+
+fn scan_seek<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let scan = call.handle(0)?;
+    let mut target = Vec::new();
+    call.append_bytes(call.argument(1), &mut target)?;
+    handles::with(|handles| handles.scan(scan).map(|open| open.scan.lock().seek(target)))?;
+    call.undefined()
+}
+
+fn scan_abort<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let scan = call.handle(0)?;
+    handles::with(|handles| handles.scan(scan).map(|open| open.aborted.store(true, Ordering::Relaxed)))?;
+    call.undefined()
+}
+
+fn scan_free<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let scan = call.handle(0)?;
+    handles::with(|handles| handles.remove_scan(scan));
+    call.undefined()
+}

@@ -1,0 +1,152 @@
+//! Iterators, and the encoded chunks in which their entries cross to JavaScript.
+//!
+//! ```text
+//!   chunk   n, end: u32 | n times (key length, value length): u32 | keys and values, alternating
+//! ```
+//!
+//! Integers have the byte order of the machine, because JavaScript reads them as a `Uint32Array`.
+//! `end` is 1 if no entry follows.
+
+use terrace::{DbIterator, ReadOptions};
+use terrace_sync::{Arc, AtomicBool, Ordering};
+
+use crate::error::{Failure, Result};
+
+/// Which parts of an entry a caller wants, and in which order it wants the entries.
+#[derive(Clone, Copy)]
+pub(crate) struct ScanParts {
+    pub(crate) keys: bool,
+    pub(crate) values: bool,
+    pub(crate) reverse: bool,
+}
+
+/// Place of the next entry.
+enum Position {
+    Start,
+    Seek(Vec<u8>),
+    Current,
+    End,
+}
+
+/// Iterator of JavaScript.
+pub(crate) struct Scan {
+    iter: DbIterator,
+    parts: ScanParts,
+    position: Position,
+    /// Set by the main thread when the caller aborts or closes the iterator.
+    aborted: Arc<AtomicBool>,
+}
+
+/// Returns `options` with the bounds of a scan: `lower` is included, `upper` is not.
+pub(crate) fn bounded(
+    mut options: ReadOptions,
+    lower: Option<Vec<u8>>,
+    upper: Option<Vec<u8>>,
+) -> ReadOptions {
+    options.lower_bound = lower;
+    options.upper_bound = upper;
+    options
+}
+
+impl Scan {
+    pub(crate) fn new(iter: DbIterator, parts: ScanParts) -> Scan {
+        Scan { iter, parts, position: Position::Start, aborted: Arc::new(AtomicBool::new(false)) }
+    }
+
+    /// Returns the flag that ends a running [`Scan::take`] early.
+    pub(crate) fn aborted(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.aborted)
+    }
+
+    /// Moves the iterator, before the next chunk, to `target` or to the next key in its order.
+    pub(crate) fn seek(&mut self, target: Vec<u8>) {
+        self.position = Position::Seek(target);
+    }
+
+    /// Returns a chunk of at most `count` entries. It ends after the entry with which it exceeds
+    /// `bytes`.
+    pub(crate) fn take(&mut self, count: usize, bytes: usize) -> Result<Vec<u8>> {
+        self.move_to_position();
+        let mut lengths: Vec<u32> = Vec::new();
+        let mut data = Vec::new();
+        while lengths.len() < 2 * count && self.iter.valid() && !self.aborted.load(Ordering::Relaxed) {
+            lengths.push(append(&mut data, self.parts.keys, self.iter.key())?);
+            lengths.push(append(&mut data, self.parts.values, self.iter.value())?);
+            self.step();
+            if data.len() > bytes {
+                break;
+            }
+        }
+        if !self.iter.valid() {
+            self.iter.status()?;
+            self.position = Position::End;
+        }
+        Ok(encode(&lengths, &data, !self.iter.valid()))
+    }
+
+    /// Appends the keys of the next entries to `keys`, at most `count`. Returns false at the end.
+    pub(crate) fn take_keys(&mut self, count: usize, mut each: impl FnMut(&[u8])) -> Result<bool> {
+        self.move_to_position();
+        for _ in 0..count {
+            if !self.iter.valid() {
+                break;
+            }
+            each(self.iter.key());
+            self.step();
+        }
+        self.iter.status()?;
+        Ok(self.iter.valid())
+    }
+
+    fn move_to_position(&mut self) {
+        match std::mem::replace(&mut self.position, Position::Current) {
+            Position::Start if self.parts.reverse => self.iter.seek_to_last(),
+            Position::Start => self.iter.seek_to_first(),
+            Position::Seek(target) if self.parts.reverse => self.seek_backward(&target),
+            Position::Seek(target) => self.iter.seek(&target),
+            Position::Current => {}
+            Position::End => self.position = Position::End,
+        }
+    }
+
+    /// Moves to the last entry that is not greater than `target`.
+    fn seek_backward(&mut self, target: &[u8]) {
+        self.iter.seek(target);
+        if !self.iter.valid() {
+            self.iter.seek_to_last();
+        }
+        if self.iter.valid() && self.iter.key() > target {
+            self.iter.prev();
+        }
+    }
+
+    fn step(&mut self) {
+        match self.parts.reverse {
+            true => self.iter.prev(),
+            false => self.iter.next(),
+        }
+    }
+}
+
+/// Appends `bytes` to `data` if they are `wanted`, and returns the appended length.
+fn append(data: &mut Vec<u8>, wanted: bool, bytes: &[u8]) -> Result<u32> {
+    if !wanted {
+        return Ok(0);
+    }
+    let Ok(length) = u32::try_from(bytes.len()) else {
+        return Err(Failure::new("LEVEL_NOT_SUPPORTED", "a key or value has more than 4 GiB"));
+    };
+    data.try_reserve(bytes.len()).map_err(|_| Failure::out_of_memory(bytes.len()))?;
+    data.extend_from_slice(bytes);
+    Ok(length)
+}
+
+fn encode(lengths: &[u32], data: &[u8], is_end: bool) -> Vec<u8> {
+    let count = u32::try_from(lengths.len() / 2).unwrap_or(u32::MAX);
+    let mut chunk = Vec::with_capacity(8 + 4 * lengths.len() + data.len());
+    for integer in [count, u32::from(is_end)].iter().chain(lengths) {
+        chunk.extend_from_slice(&integer.to_ne_bytes());
+    }
+    chunk.extend_from_slice(data);
+    chunk
+}

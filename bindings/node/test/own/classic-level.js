@@ -1,0 +1,120 @@
+'use strict'
+
+// Behaviour that programs of classic-level may rely on. Each test runs with both packages.
+
+const test = require('tape')
+const { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } = require('fs')
+const { join } = require('path')
+const { ClassicLevel } = require('classic-level')
+const { TerraceLevel } = require('../..')
+const { temporaryDirectory } = require('../directories')
+
+/** Defines a test for each package. `run` gets an open database with four entries. */
+function both (name, run) {
+  for (const Level of [ClassicLevel, TerraceLevel]) {
+    test(`${name}: ${Level.name}`, async t => {
+      const location = temporaryDirectory()
+      const db = new Level(location)
+      await db.batch([...'abcd'].map((key, i) => ({ type: 'put', key, value: String(i) }))).catch(t.error)
+      await run(t, db, Level, location)
+      await db.close()
+    })
+  }
+}
+
+both('destroy() removes the directory', async (t, db, Level, location) => {
+  await db.close()
+  await Level.destroy(location)
+  t.notOk(existsSync(location))
+})
+
+both('destroy() keeps other files', async (t, db, Level, location) => {
+  writeFileSync(join(location, 'notes'), 'text')
+  await db.close()
+  await Level.destroy(location)
+  t.same(readdirSync(location), ['notes'])
+})
+
+both('destroy() of a directory without a database', async (t, db, Level) => {
+  const missing = temporaryDirectory()
+  await Level.destroy(missing)
+  await Level.destroy(join(missing, 'a', 'b'))
+  t.notOk(existsSync(missing), 'it creates nothing')
+  mkdirSync(join(missing, 'folder'), { recursive: true })
+  writeFileSync(join(missing, 'notes'), 'text')
+  await Level.destroy(missing)
+  t.same(readdirSync(missing).sort(), ['folder', 'notes'])
+})
+
+both('open() creates all directories, or none', async (t, db, Level) => {
+  const location = join(temporaryDirectory(), 'a', 'b')
+  const refused = await new Level(location, { createIfMissing: false }).open().catch(error => error)
+  t.is(refused.code, 'LEVEL_DATABASE_NOT_OPEN')
+  t.ok(refused.cause instanceof Error)
+  t.notOk(existsSync(location))
+  const other = new Level(location)
+  await other.open()
+  t.ok(existsSync(location))
+  await other.close()
+})
+
+// The repair of classic-level also turns the logs of an undamaged database into tables.
+both('repair() restores a database without CURRENT', async (t, db, Level, location) => {
+  await db.close()
+  rmSync(join(location, 'CURRENT'))
+  await Level.repair(location)
+  await db.open()
+  t.same(await db.values().all(), ['0', '1', '2', '3'])
+  const error = await Level.repair(join(temporaryDirectory(), 'a', 'b')).catch(error => error)
+  t.ok(/no such file or directory/i.test(error.message), error.message)
+})
+
+both('getProperty()', async (t, db) => {
+  t.throws(() => db.getProperty(), { name: 'TypeError' })
+  t.is(db.getProperty('leveldb.unknown'), '')
+  t.is(db.getProperty('leveldb.num-files-at-level0'), '0')
+  const levels = [0, 1, 2, 3, 4, 5, 6].map(level => `--- level ${level} ---\n`)
+  t.is(db.getProperty('leveldb.sstables'), levels.join(''))
+  t.ok(db.getProperty('leveldb.stats').split('\n').length > 3)
+})
+
+both('an iterator fetches one entry first and after a seek', async (t, db) => {
+  const iterator = db.iterator()
+  const cached = []
+  const next = async () => cached.push([(await iterator.next())[0], iterator.cached > 0])
+  await next()
+  await next()
+  iterator.seek('c')
+  await next()
+  t.same(cached, [['a', false], ['b', true], ['c', false]])
+  t.same(await iterator.nextv(10), [['d', '3']])
+  t.same(await iterator.nextv(10), [])
+  iterator.seek('b')
+  t.same([await iterator.next(), await iterator.next()].map(([key]) => key), ['b', 'c'])
+  t.same(await iterator.nextv(1), [['d', '3']], 'from the cache')
+})
+
+both('close() ends forgotten iterators that still read', async (t, db) => {
+  const reads = []
+  for (let i = 0; i < 200; i++) {
+    db.iterator({ highWaterMarkBytes: 0 })
+    reads.push(db.iterator({ highWaterMarkBytes: 0 }).next())
+  }
+  const iterator = db.iterator({ highWaterMarkBytes: 0 })
+  const forever = (async () => { while (await iterator.next() !== undefined) iterator.seek('a') })()
+    .catch(error => error.code)
+  await new Promise(resolve => setTimeout(resolve, 5))
+  await db.close()
+  t.is((await Promise.allSettled(reads)).filter(({ value }) => value?.[0] === 'a').length, 200)
+  t.is(await forever, 'LEVEL_ITERATOR_NOT_OPEN')
+})
+
+both('compression: false stores data as it is', async (t, db, Level) => {
+  for (const compression of [true, false]) {
+    const other = new Level(temporaryDirectory(), { compression })
+    await other.put('key', 'a'.repeat(1 << 20))
+    await other.compactRange('a', 'z')
+    t.is(await other.approximateSize('a', 'z') > 1 << 19, !compression)
+    await other.close()
+  }
+})

@@ -1,0 +1,122 @@
+'use strict'
+
+const test = require('tape')
+const { execFileSync } = require('child_process')
+const { join } = require('path')
+const { TerraceLevel } = require('../..')
+const binding = require('../../lib/binding')
+const { temporaryDirectory } = require('../directories')
+
+async function codeOf (promise) {
+  try {
+    await promise
+  } catch (error) {
+    return error.cause?.code ?? error.cause?.name ?? error.code
+  }
+}
+
+test('options of the wrong type or out of bounds', async t => {
+  const cases = [
+    [{ cacheSize: '8' }, 'TypeError'],
+    [{ createIfMissing: 1, cacheSize: {} }, 'TypeError'],
+    [{ multithreading: 'yes' }, 'TypeError'],
+    [{ cacheSize: -1 }, 'LEVEL_INVALID_ARGUMENT'],
+    [{ writeBufferSize: NaN }, 'LEVEL_INVALID_ARGUMENT'],
+    [{ blockSize: 1.5 }, 'LEVEL_INVALID_ARGUMENT'],
+    [{ maxOpenFiles: Infinity }, 'LEVEL_INVALID_ARGUMENT'],
+    [{ compression: 'brotli' }, 'LEVEL_INVALID_ARGUMENT'],
+    [{ readOnly: true, follow: true }, 'LEVEL_INVALID_ARGUMENT'],
+    [{ createIfMissing: false }, 'LEVEL_INVALID_ARGUMENT']
+  ]
+  for (const [options, code] of cases) {
+    t.is(await codeOf(new TerraceLevel(temporaryDirectory(), options).open()), code, JSON.stringify(options))
+  }
+})
+
+test('locations of the wrong type', async t => {
+  for (const location of ['', 7, null, undefined, {}]) {
+    t.throws(() => new TerraceLevel(location), TypeError)
+    t.is(await TerraceLevel.destroy(location).catch(error => error.name), 'TypeError')
+    t.is(await TerraceLevel.repair(location).catch(error => error.name), 'TypeError')
+  }
+})
+
+// Each function of the native part, with each argument of each kind. No call may crash.
+test('the native part refuses every handle and type that it does not know', async t => {
+  const strange = [undefined, null, true, -1, 0.5, NaN, Infinity, 2 ** 53, 7777, 'text', '', {}, [],
+    Buffer.from('b'), new Float64Array(2), Symbol('s'), () => {}, 10n]
+  let calls = 0
+  for (const [name, call] of Object.entries(binding)) {
+    if (['destroy', 'repair', 'open'].includes(name)) continue
+    for (const first of strange) {
+      for (const second of strange) {
+        try {
+          const result = call(first, second, second, second, second, second, second)
+          if (result instanceof Promise) await result.catch(() => {})
+        } catch (error) {
+          if (!(error instanceof Error)) return t.fail(`${name} threw ${error}`)
+        }
+        calls++
+      }
+    }
+  }
+  t.ok(calls > 5000, 'calls returned or threw an Error')
+})
+
+test('handles of closed objects are errors', async t => {
+  const db = await binding.open(temporaryDirectory(), { createIfMissing: true })
+  const scan = binding.scanNew(db, 0, 0)
+  binding.scanFree(scan)
+  binding.scanFree(scan)
+  t.throws(() => binding.scanSeek(scan, 'a'), { code: 'LEVEL_INVALID_HANDLE' })
+  t.throws(() => binding.scanNew(db, 0, db), { code: 'LEVEL_INVALID_HANDLE' })
+  await binding.close(db)
+  t.throws(() => binding.tryGet(db, 'a', 0, 0), { code: 'LEVEL_INVALID_HANDLE' })
+  t.throws(() => binding.tryPut(db, 'a', 'b'), { code: 'LEVEL_INVALID_HANDLE' })
+  t.throws(() => binding.close(db))
+})
+
+test('keys and values of unusual content', async t => {
+  const db = new TerraceLevel(temporaryDirectory())
+  const large = 'ä€😀'.repeat(100000)
+  const pairs = [['', 'empty key'], ['empty value', ''], ['\0', '\0'], ['\ud800', 'lone surrogate'],
+    ['large', large], ['ä'.repeat(300), 'x'.repeat(511)], ['x'.repeat(508), 'y'.repeat(512)]]
+  for (const [key, value] of pairs) await db.put(key, value)
+  for (const [key, value] of pairs) t.ok(await db.get(key) === value, JSON.stringify(key.slice(0, 9)))
+  for (const [key, value] of pairs) t.ok(db.getSync(key) === value, 'getSync')
+  t.is(await db.get('\ufffd'), 'lone surrogate', 'UTF-8 has no lone surrogates')
+  const invalid = Buffer.from([0x61, 0xff, 0x62])
+  await db.put(invalid, invalid, { keyEncoding: 'buffer', valueEncoding: 'buffer' })
+  t.same(await db.get(invalid, { keyEncoding: 'buffer', valueEncoding: 'buffer' }), invalid)
+  t.is(await db.get(invalid, { keyEncoding: 'buffer' }), 'a\ufffdb')
+  for (let length = 500; length < 530; length++) {
+    const key = 'k'.repeat(length)
+    await db.put(key, key + 'ß')
+    if (await db.get(key) !== key + 'ß') t.fail(`length ${length}`)
+  }
+  await db.close()
+})
+
+test('a value of 512 MiB', async t => {
+  const db = new TerraceLevel(temporaryDirectory(), { valueEncoding: 'buffer' })
+  const value = Buffer.alloc(512 << 20, 'v')
+  await db.put('large', value)
+  t.ok((await db.get('large')).equals(value), 'as a Buffer')
+  const error = await db.get('large', { valueEncoding: 'utf8' }).catch(error => error)
+  t.is(error.code, 'LEVEL_NOT_SUPPORTED', 'no string is so long')
+  await db.put('small', Buffer.from('s'))
+  t.is(String(await db.get('small')), 's', 'the database works afterwards')
+  await db.close()
+})
+
+test('a missing native part, and a platform without one', t => {
+  const messageOf = prelude => {
+    const code = `${prelude} try { require(${JSON.stringify(join(__dirname, '../..'))}) } catch (e) { console.log(e.message) }`
+    const { TERRACE_LEVEL_NATIVE, ...env } = process.env
+    return String(execFileSync(process.execPath, ['-e', code], { env }))
+  }
+  t.ok(messageOf('').includes('Install it without --omit=optional'))
+  const other = messageOf("Object.defineProperty(process, 'arch', { value: 'riscv64' });")
+  t.ok(other.includes('no native part for linux-riscv64. It has one for: linux-x64'), other)
+  t.end()
+})
