@@ -107,7 +107,7 @@ func (o *IterOptions) engineOptions(snapshot *C.leveldb_snapshot_t) *C.leveldb_r
 //	return it.Error()
 type Iterator struct {
 	core  *iterCore
-	owner any // the DB, which must not be collected before its iterators
+	owner *DB // not collected before its iterators; nil for an iterator that could not be created
 	err   error
 
 	buffer     []byte
@@ -154,13 +154,13 @@ func (c *iterCore) end() {
 }
 
 // newIterator lists an iterator of the engine as a child of its database.
-func (h *handle) newIterator(owner any, it *C.leveldb_iterator_t) *Iterator {
-	core := &iterCore{it: it}
+func (db *DB) newIterator(it *C.leveldb_iterator_t) *Iterator {
+	h, core := db.handle, &iterCore{it: it}
 	if !h.children.add(core) {
 		core.end()
 		return &Iterator{core: core, err: ErrClosed}
 	}
-	new := &Iterator{core: core, owner: owner, size: 1}
+	new := &Iterator{core: core, owner: db, size: 1}
 	runtime.AddCleanup(new, func(core *iterCore) { h.release(core) }, core)
 	return new
 }
@@ -183,21 +183,17 @@ func (db *DB) NewIterator(options *IterOptions) *Iterator {
 	defer db.gate.leave()
 	reads := options.engineOptions(nil)
 	defer C.terrace_readoptions_destroy(reads)
-	return db.newIterator(db, C.terrace_create_iterator(db.handle.db, reads))
+	return db.newIterator(C.terrace_create_iterator(db.handle.db, reads))
 }
 
 // Release ends the iterator. A second call has no effect.
 func (it *Iterator) Release() {
-	if it.core.ended.Load() {
+	if it.owner == nil || it.core.ended.Load() {
+		it.forget()
 		return
 	}
 	it.core.released.Store(true)
-	switch owner := it.owner.(type) {
-	case *DB:
-		owner.release(it.core)
-	case *Snapshot:
-		owner.db.release(it.core)
-	}
+	it.owner.release(it.core)
 	it.forget()
 }
 
@@ -252,16 +248,9 @@ func (it *Iterator) Key() []byte { return it.key }
 // Value returns the value of the current entry, valid until the next move; nil without an entry.
 func (it *Iterator) Value() []byte { return it.value }
 
-// Error returns the first error of the iterator; nil at the end of the entries.
-func (it *Iterator) Error() error {
-	if it.err != nil || !it.core.ended.Load() {
-		return it.err
-	}
-	if it.core.released.Load() {
-		return ErrReleased
-	}
-	return ErrClosed
-}
+// Error returns the first error of a move; nil at the end of the entries. A move after Release fails with
+// ErrReleased, and a move after the end of the database with ErrClosed.
+func (it *Iterator) Error() error { return it.err }
 
 // All returns the entries from the first one on, for a loop with range. Slices are valid during one
 // pass of the loop.
@@ -284,8 +273,7 @@ func (it *Iterator) move(position C.int, key []byte, forward bool) bool {
 // step goes to the next entry in the direction of the chunk.
 func (it *Iterator) step() bool {
 	if it.core.ended.Load() {
-		it.forget()
-		return false
+		return it.fail()
 	}
 	if it.left > 0 {
 		it.parse()
@@ -305,8 +293,7 @@ func (it *Iterator) fill(position C.int, key []byte) bool {
 	core.mutex.Lock()
 	defer core.mutex.Unlock()
 	if core.it == nil || it.err != nil {
-		it.forget()
-		return false
+		return it.fail()
 	}
 	it.grow(min(it.size*256, maxChunkBytes))
 	var chunk C.terrace_go_chunk
@@ -331,6 +318,19 @@ func (it *Iterator) fill(position C.int, key []byte) bool {
 	it.position = atEntry
 	it.parse()
 	return true
+}
+
+// fail is the result of a move after the end or an error of the iterator.
+func (it *Iterator) fail() bool {
+	it.forget()
+	switch {
+	case it.err != nil:
+	case it.core.released.Load():
+		it.err = ErrReleased
+	default:
+		it.err = ErrClosed
+	}
+	return false
 }
 
 // grow makes the buffer at least as long as n bytes. The key in the old buffer stays usable.

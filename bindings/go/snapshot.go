@@ -114,7 +114,7 @@ func (s *Snapshot) NewIterator(options *IterOptions) (it *Iterator) {
 	err := s.read(func() error {
 		reads := options.engineOptions(s.core.snapshot)
 		defer C.terrace_readoptions_destroy(reads)
-		it = s.db.newIterator(s.db, C.terrace_create_iterator(s.db.handle.db, reads))
+		it = s.db.newIterator(C.terrace_create_iterator(s.db.handle.db, reads))
 		return nil
 	})
 	if err != nil {

@@ -201,7 +201,7 @@ func (t *Txn) NewIterator(options *IterOptions) *Iterator {
 	if err != nil {
 		return failedIterator(err)
 	}
-	return t.db.newIterator(t.db, created)
+	return t.db.newIterator(created)
 }
 
 // Savepoint marks the current moment for RollbackTo.
