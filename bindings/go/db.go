@@ -291,6 +291,9 @@ func (db *DB) GetMany(keys [][]byte) ([][]byte, error) {
 // durable on return, and costs little for whole tables. After an error or a crash some of the keys may
 // be removed.
 func (db *DB) DeleteRange(start, limit []byte) error {
+	if err := checkLengths(start, limit); err != nil {
+		return err
+	}
 	return db.callWithError(func(cause **C.char) {
 		C.terrace_delete_range(db.db, bound(start), length(start), bound(limit), length(limit), cause)
 	})
@@ -298,6 +301,9 @@ func (db *DB) DeleteRange(start, limit []byte) error {
 
 // CompactRange compacts all tables with keys in a range; nil means no bound.
 func (db *DB) CompactRange(start, limit []byte) error {
+	if err := checkLengths(start, limit); err != nil {
+		return err
+	}
 	return db.callWithError(func(cause **C.char) {
 		C.terrace_compact_range(db.db, bound(start), length(start), bound(limit), length(limit), cause)
 	})
@@ -335,6 +341,9 @@ func (db *DB) Checkpoint(path string) (sequence uint64, err error) {
 // ApproximateSize estimates the number of file bytes of the keys from start to limit. Memtables do not
 // count.
 func (db *DB) ApproximateSize(start, limit []byte) (size uint64, err error) {
+	if err := checkLengths(start, limit); err != nil {
+		return 0, err
+	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	first, last := pointer(start), pointer(limit)

@@ -83,12 +83,9 @@ func takeError(text *C.char) error {
 }
 
 // checkLengths refuses keys and values that the engine cannot store.
-func checkLengths(key, value []byte) error {
-	if len(key) > maxLen {
-		return invalid("a key has %d bytes, the maximum is %d", len(key), maxLen)
-	}
-	if len(value) > maxLen {
-		return invalid("a value has %d bytes, the maximum is %d", len(value), maxLen)
+func checkLengths(first, second []byte) error {
+	if n := max(len(first), len(second)); n > maxLen {
+		return invalid("a key or value has %d bytes, the maximum is %d", n, maxLen)
 	}
 	return nil
 }

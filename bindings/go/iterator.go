@@ -96,6 +96,17 @@ func (o *IterOptions) engineOptions(snapshot *C.leveldb_snapshot_t) *C.leveldb_r
 		pointer(o.Prefix), length(o.Prefix), boolean(!o.DontFillCache), boolean(o.VerifyChecksums))
 }
 
+// check refuses keys that the engine cannot have.
+func (o *IterOptions) check() error {
+	if o == nil {
+		return nil
+	}
+	if err := checkLengths(o.Start, nil); err != nil {
+		return err
+	}
+	return checkLengths(o.Limit, o.Prefix)
+}
+
 // Iterator is a cursor over the entries of one state of a database. A new iterator is before the first
 // entry. It fetches entries in chunks, the longer the further a program iterates.
 //
@@ -177,6 +188,9 @@ func (h *handle) release(core *iterCore) {
 
 // NewIterator creates an iterator over the current state. An error is that of the iterator.
 func (db *DB) NewIterator(options *IterOptions) *Iterator {
+	if err := options.check(); err != nil {
+		return failedIterator(err)
+	}
 	if !db.gate.enter() {
 		return failedIterator(ErrClosed)
 	}

@@ -112,6 +112,9 @@ func (s *Snapshot) Sequence() (sequence uint64, err error) {
 // iterator.
 func (s *Snapshot) NewIterator(options *IterOptions) (it *Iterator) {
 	err := s.read(func() error {
+		if err := options.check(); err != nil {
+			return err
+		}
 		reads := options.engineOptions(s.core.snapshot)
 		defer C.terrace_readoptions_destroy(reads)
 		it = s.db.newIterator(C.terrace_create_iterator(s.db.handle.db, reads))

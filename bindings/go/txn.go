@@ -192,6 +192,9 @@ func (t *Txn) Delete(key []byte) error {
 // NewIterator creates an iterator over the transaction's state with its writes until now. It outlives
 // the transaction. The commit checks the range that the iterator reads.
 func (t *Txn) NewIterator(options *IterOptions) *Iterator {
+	if err := options.check(); err != nil {
+		return failedIterator(err)
+	}
 	var created *C.leveldb_iterator_t
 	err := t.call(func(txn *C.terrace_txn_t, cause **C.char) {
 		reads := options.engineOptions(nil)
