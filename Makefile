@@ -21,7 +21,7 @@ build:  ## Build the program `terrace`, optimised
 	@.ci/setup build
 	@cargo build --release --package terrace-cli
 
-lib:  ## Build the libraries that take LevelDB's place, shared and static
+lib:  ## Build the libraries that take LevelDB's place, shared and static, and libterrace.a
 	@.ci/setup build
 	@cargo build --release --package terrace-capi
 	@CXXFLAGS=-Wl,--strip-debug crates/terrace-capi/link.sh "$(TARGET)/release/libterrace_capi.a" "$(TARGET)/dropin"

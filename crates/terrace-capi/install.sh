@@ -36,7 +36,8 @@ trap 'rm -rf "$stage"' EXIT
 tree=$stage/tree
 
 install -d "$tree/lib/cmake/leveldb" "$tree/lib/pkgconfig" "$tree/share/doc/terrace"
-install -m 644 "$libraries/libleveldb.so.1d" "$libraries/libleveldb.a" "$libraries/libmemenv.a" "$tree/lib"
+install -m 644 "$libraries/libleveldb.so.1d" "$libraries/libleveldb.a" "$libraries/libmemenv.a" \
+    "$libraries/libterrace.a" "$tree/lib"
 for name in libleveldb.so libleveldb.so.1; do
     ln -s libleveldb.so.1d "$tree/lib/$name"
 done

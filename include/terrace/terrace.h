@@ -376,6 +376,91 @@ void terrace_backup_restore(const leveldb_options_t* options, const char* backup
 char* terrace_backup_verify(const leveldb_options_t* options, const char* backups, uint64_t id,
                             size_t* problems, char** errptr);
 
+/* ---- LevelDB's functions under names of Terrace ---- */
+
+/* Each function is the one of leveldb/c.h whose name ends in the same way. A program that also links
+ * LevelDB, such as a comparison of both, uses these names and libterrace.a: no other symbol of that
+ * archive is visible. terrace_close and terrace_compact_range, which return errors, are above. */
+leveldb_t* terrace_open(const leveldb_options_t* options, const char* name, char** errptr);
+void terrace_put(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key, size_t keylen,
+    const char* val, size_t vallen, char** errptr);
+void terrace_delete(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key, size_t keylen,
+    char** errptr);
+void terrace_write(leveldb_t* db, const leveldb_writeoptions_t* options, leveldb_writebatch_t* batch,
+    char** errptr);
+char* terrace_get(leveldb_t* db, const leveldb_readoptions_t* options, const char* key, size_t keylen,
+    size_t* vallen, char** errptr);
+leveldb_iterator_t* terrace_create_iterator(leveldb_t* db, const leveldb_readoptions_t* options);
+const leveldb_snapshot_t* terrace_create_snapshot(leveldb_t* db);
+void terrace_release_snapshot(leveldb_t* db, const leveldb_snapshot_t* snapshot);
+char* terrace_property_value(leveldb_t* db, const char* propname);
+void terrace_approximate_sizes(leveldb_t* db, int num_ranges, const char* const* range_start_key,
+    const size_t* range_start_key_len, const char* const* range_limit_key, const size_t* range_limit_key_len,
+    uint64_t* sizes);
+void terrace_destroy_db(const leveldb_options_t* options, const char* name, char** errptr);
+void terrace_repair_db(const leveldb_options_t* options, const char* name, char** errptr);
+void terrace_iter_destroy(leveldb_iterator_t*);
+uint8_t terrace_iter_valid(const leveldb_iterator_t*);
+void terrace_iter_seek_to_first(leveldb_iterator_t*);
+void terrace_iter_seek_to_last(leveldb_iterator_t*);
+void terrace_iter_seek(leveldb_iterator_t*, const char* k, size_t klen);
+void terrace_iter_next(leveldb_iterator_t*);
+void terrace_iter_prev(leveldb_iterator_t*);
+const char* terrace_iter_key(const leveldb_iterator_t*, size_t* klen);
+const char* terrace_iter_value(const leveldb_iterator_t*, size_t* vlen);
+void terrace_iter_get_error(const leveldb_iterator_t*, char** errptr);
+leveldb_writebatch_t* terrace_writebatch_create(void);
+void terrace_writebatch_destroy(leveldb_writebatch_t*);
+void terrace_writebatch_clear(leveldb_writebatch_t*);
+void terrace_writebatch_put(leveldb_writebatch_t*, const char* key, size_t klen, const char* val,
+    size_t vlen);
+void terrace_writebatch_delete(leveldb_writebatch_t*, const char* key, size_t klen);
+void terrace_writebatch_iterate(const leveldb_writebatch_t*, void* state, void (*put)(void*, const char* k,
+    size_t klen, const char* v, size_t vlen), void (*deleted)(void*, const char* k, size_t klen));
+void terrace_writebatch_append(leveldb_writebatch_t* destination, const leveldb_writebatch_t* source);
+leveldb_options_t* terrace_options_create(void);
+void terrace_options_destroy(leveldb_options_t*);
+void terrace_options_set_comparator(leveldb_options_t*, leveldb_comparator_t*);
+void terrace_options_set_filter_policy(leveldb_options_t*, leveldb_filterpolicy_t*);
+void terrace_options_set_create_if_missing(leveldb_options_t*, uint8_t);
+void terrace_options_set_error_if_exists(leveldb_options_t*, uint8_t);
+void terrace_options_set_paranoid_checks(leveldb_options_t*, uint8_t);
+void terrace_options_set_env(leveldb_options_t*, leveldb_env_t*);
+void terrace_options_set_info_log(leveldb_options_t*, leveldb_logger_t*);
+void terrace_options_set_write_buffer_size(leveldb_options_t*, size_t);
+void terrace_options_set_max_open_files(leveldb_options_t*, int);
+void terrace_options_set_cache(leveldb_options_t*, leveldb_cache_t*);
+void terrace_options_set_block_size(leveldb_options_t*, size_t);
+void terrace_options_set_block_restart_interval(leveldb_options_t*, int);
+void terrace_options_set_max_file_size(leveldb_options_t*, size_t);
+void terrace_options_set_compression(leveldb_options_t*, int);
+leveldb_comparator_t* terrace_comparator_create( void* state, void (*destructor)(void*),
+    int (*compare)(void*, const char* a, size_t alen, const char* b, size_t blen),
+    const char* (*name)(void*));
+void terrace_comparator_destroy(leveldb_comparator_t*);
+leveldb_filterpolicy_t* terrace_filterpolicy_create( void* state, void (*destructor)(void*),
+    char* (*create_filter)(void*, const char* const* key_array, const size_t* key_length_array, int num_keys,
+    size_t* filter_length), uint8_t (*key_may_match)(void*, const char* key, size_t length,
+    const char* filter, size_t filter_length), const char* (*name)(void*));
+void terrace_filterpolicy_destroy(leveldb_filterpolicy_t*);
+leveldb_filterpolicy_t* terrace_filterpolicy_create_bloom(int bits_per_key);
+leveldb_readoptions_t* terrace_readoptions_create(void);
+void terrace_readoptions_destroy(leveldb_readoptions_t*);
+void terrace_readoptions_set_verify_checksums(leveldb_readoptions_t*, uint8_t);
+void terrace_readoptions_set_fill_cache(leveldb_readoptions_t*, uint8_t);
+void terrace_readoptions_set_snapshot(leveldb_readoptions_t*, const leveldb_snapshot_t*);
+leveldb_writeoptions_t* terrace_writeoptions_create(void);
+void terrace_writeoptions_destroy(leveldb_writeoptions_t*);
+void terrace_writeoptions_set_sync(leveldb_writeoptions_t*, uint8_t);
+leveldb_cache_t* terrace_cache_create_lru(size_t capacity);
+void terrace_cache_destroy(leveldb_cache_t* cache);
+leveldb_env_t* terrace_create_default_env(void);
+void terrace_env_destroy(leveldb_env_t*);
+char* terrace_env_get_test_directory(leveldb_env_t*);
+void terrace_free(void* ptr);
+int terrace_major_version(void);
+int terrace_minor_version(void);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -25,6 +25,8 @@ struct Language {
 static LANGUAGES: &[Language] = &[
     Language { name: "rust", tools: &["cargo"] },
     Language { name: "python", tools: &["cargo", "python3"] },
+    Language { name: "node", tools: &["cargo", "node", "npm"] },
+    Language { name: "go", tools: &["cargo", "go", "cc"] },
 ];
 
 /// Exit code of a check that could not run. The reason is its last line.

@@ -10,3 +10,4 @@ mod cxx_programs;
 mod exported_symbols;
 mod installed;
 mod library;
+mod terrace_archive;

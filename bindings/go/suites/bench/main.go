@@ -1,0 +1,164 @@
+// Bench measures a key-value store through goleveldb's interface.
+//
+//	go run .                         Terrace, by the replace line of go.mod
+//	go run -modfile=goleveldb.mod .  goleveldb
+//
+// It prints the median of the rounds in ns per operation for each phase, with the default options and a
+// new database for each round. Values have 100 bytes, keys 16.
+package main
+
+import (
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/syndtr/goleveldb/leveldb"
+	"github.com/syndtr/goleveldb/leveldb/iterator"
+)
+
+const (
+	entries = 200_000
+	rounds  = 5
+)
+
+// bench is the state of a round.
+type bench struct {
+	db     *leveldb.DB
+	key    [16]byte
+	random *rand.Rand
+}
+
+func (b *bench) number(n int) []byte {
+	copy(b.key[:], fmt.Appendf(b.key[:0], "%016d", n))
+	return b.key[:]
+}
+
+var value = make([]byte, 100)
+
+// phases are the rows of the table, in their order in a round. Each returns its number of operations.
+var phases = []struct {
+	name string
+	run  func(*bench) int
+}{
+	{"write sequential", func(b *bench) int { return b.write(func(i int) int { return i }) }},
+	{"write random", func(b *bench) int { return b.write(func(int) int { return b.random.IntN(entries) }) }},
+	{"write random, 4 goroutines", writeConcurrently},
+	{"write batches of 100", func(b *bench) int { return b.writeBatches() }},
+	{"read random", func(b *bench) int { return b.read(entries) }},
+	{"read hot", func(b *bench) int { return b.read(entries / 100) }},
+	{"iterate", func(b *bench) int { return b.iterate(iterator.Iterator.First, iterator.Iterator.Next) }},
+	{"iterate in reverse", func(b *bench) int { return b.iterate(iterator.Iterator.Last, iterator.Iterator.Prev) }},
+	{"seek random", (*bench).seek},
+	{"delete random", (*bench).delete},
+}
+
+func (b *bench) write(number func(i int) int) int {
+	for i := range entries {
+		check(b.db.Put(b.number(number(i)), value, nil))
+	}
+	return entries
+}
+
+func writeConcurrently(b *bench) int {
+	var group sync.WaitGroup
+	for goroutine := range 4 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			own := bench{db: b.db, random: rand.New(rand.NewPCG(uint64(goroutine), 1))}
+			for range entries / 4 {
+				check(own.db.Put(own.number(own.random.IntN(entries)), value, nil))
+			}
+		}()
+	}
+	group.Wait()
+	return entries
+}
+
+func (b *bench) writeBatches() int {
+	var batch leveldb.Batch
+	for range entries / 100 {
+		batch.Reset()
+		for range 100 {
+			batch.Put(b.number(b.random.IntN(entries)), value)
+		}
+		check(b.db.Write(&batch, nil))
+	}
+	return entries
+}
+
+func (b *bench) read(keys int) int {
+	for range entries {
+		found, err := b.db.Get(b.number(b.random.IntN(keys)), nil)
+		check(err)
+		if len(found) != len(value) {
+			log.Fatalf("a value has %d bytes", len(found))
+		}
+	}
+	return entries
+}
+
+func (b *bench) iterate(start, step func(iterator.Iterator) bool) (count int) {
+	it := b.db.NewIterator(nil, nil)
+	defer it.Release()
+	for ok := start(it); ok; ok = step(it) {
+		count++
+	}
+	check(it.Error())
+	if count != entries {
+		log.Fatalf("%d entries", count)
+	}
+	return count
+}
+
+func (b *bench) seek() int {
+	it := b.db.NewIterator(nil, nil)
+	defer it.Release()
+	for range entries {
+		if !it.Seek(b.number(b.random.IntN(entries))) {
+			log.Fatal("a key is missing", it.Error())
+		}
+	}
+	return entries
+}
+
+func (b *bench) delete() int {
+	for range entries {
+		check(b.db.Delete(b.number(b.random.IntN(entries)), nil))
+	}
+	return entries
+}
+
+func main() {
+	times := make([][]time.Duration, len(phases))
+	for round := range rounds {
+		directory, err := os.MkdirTemp("", "bench-")
+		check(err)
+		db, err := leveldb.OpenFile(filepath.Join(directory, "db"), nil)
+		check(err)
+		b := &bench{db: db, random: rand.New(rand.NewPCG(uint64(round), 0))}
+		for i, phase := range phases {
+			start := time.Now()
+			operations := phase.run(b)
+			times[i] = append(times[i], time.Since(start)/time.Duration(operations))
+		}
+		check(db.Close())
+		check(os.RemoveAll(directory))
+	}
+	for i, phase := range phases {
+		slices.Sort(times[i])
+		fmt.Printf("%-28s %s\n", phase.name, strconv.FormatInt(times[i][rounds/2].Nanoseconds(), 10))
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
