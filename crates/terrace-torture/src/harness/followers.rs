@@ -89,17 +89,18 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
         databases: DatabaseCount::default(),
         should_stop: AtomicBool::new(false),
     };
-    // The followers open the database of the first writer.
+    // The followers open the database of the first writer, before that may end.
     let first = case.start_writer(&mut rng, false)?;
     case.wait_for_writes_after(0)?;
+    let checks = AGES_MS.iter().map(|age| FollowerCheck::open(&case, Duration::from_millis(*age)));
+    let checks: Vec<FollowerCheck<'_>> = checks.collect::<Result<_, _>>()?;
     std::thread::scope(|scope| {
-        let followers: Vec<_> = AGES_MS
-            .iter()
-            .map(|age| {
-                let case = &case;
+        let followers: Vec<_> = checks
+            .into_iter()
+            .map(|check| {
                 scope.spawn(move || {
-                    let every = Duration::from_millis(*age);
-                    let checked = FollowerCheck::open(case, every).and_then(|check| check.run(counters));
+                    let age = check.every.as_millis();
+                    let checked = check.run(counters);
                     checked.map_err(|error| format!("follower with states of {age} ms: {error}"))
                 })
             })

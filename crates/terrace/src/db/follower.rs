@@ -209,12 +209,18 @@ impl DbInner {
         if tail.poll_manifest()? {
             return Ok(Attempt::Outdated);
         }
+        let missing =
+            |path: PathBuf| Error::corruption(&path, None, "is missing, but the MANIFEST lists it");
         if let Some(path) = missing_table {
-            let message = "is missing, but the MANIFEST lists it";
-            return Ok(Attempt::Contradiction(Error::corruption(&path, None, message)));
+            return Ok(Attempt::Contradiction(missing(path)));
         }
+        let shown = self.read_state.current().followed_sequence;
         let unread_bytes = match (read, goal) {
             (WalsRead::Unexpected(error), _) => return Ok(Attempt::Contradiction(error)),
+            // Someone removes the files of the database that was followed so far.
+            (WalsRead::Missing(number), _) if shown.is_some() => {
+                return Ok(Attempt::Contradiction(missing(self.file_path(FileName::Log(number)))));
+            }
             (WalsRead::Missing(number), _) => {
                 tail.accept_missing_wal(number);
                 return Ok(Attempt::Outdated);
@@ -222,7 +228,7 @@ impl DbInner {
             (WalsRead::BudgetSpent, ReadGoal::Operations(_)) => tail.unread_bytes()?.max(1),
             (WalsRead::BudgetSpent, ReadGoal::All) | (WalsRead::End, _) => 0,
         };
-        let shown = self.read_state.current().followed_sequence.unwrap_or(0);
+        let shown = shown.unwrap_or(0);
         if tail.sequence() < shown {
             let reason = format!("last sequence number {}, expected at least {shown}", tail.sequence());
             let path = self.directory.clone();
