@@ -58,8 +58,8 @@ impl Handle {
         self.db.load().is_none()
     }
 
-    /// Returns the exception for an error of the engine. A call that another thread's close overtook
-    /// has the exception of a closed database.
+    /// Returns the exception for an error of the engine. A call that another thread's close
+    /// overtook has the exception of a closed database.
     #[cold]
     pub(crate) fn exception(&self, error: terrace::Error) -> PyErr {
         let is_refused = error.kind() == ErrorKind::NotSupported;
