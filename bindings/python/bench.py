@@ -30,20 +30,21 @@ def run(library):
     generator = random.Random(1)
     keys = [b"%016d" % number for number in range(COUNT)]
     generator.shuffle(keys)
-    values = [generator.randbytes(100) for _ in range(1000)]
+    pairs = [(key, generator.randbytes(100)) for key in keys]
+    hundreds = [pairs[start : start + 100] for start in range(0, COUNT, 100)]
     with tempfile.TemporaryDirectory() as directory:
         puts = module.DB(directory + "/puts", create_if_missing=True)
         batches = module.DB(directory + "/batches", create_if_missing=True)
 
         def put():
-            for index, key in enumerate(keys):
-                puts.put(key, values[index % 1000])
+            for key, value in pairs:
+                puts.put(key, value)
 
         def put_batches():
-            for start in range(0, COUNT, 100):
+            for hundred in hundreds:
                 with batches.write_batch() as batch:
-                    for index in range(start, start + 100):
-                        batch.put(keys[index], values[index % 1000])
+                    for key, value in hundred:
+                        batch.put(key, value)
 
         def get():
             for key in keys:

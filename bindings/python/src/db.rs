@@ -88,7 +88,7 @@ pub(crate) fn get_value(
     options: &ReadOptions,
 ) -> Result<Option<Py<PyAny>>> {
     let db = handle.db()?;
-    let value = py.detach(|| db.get_pinned_with(key, options)).map_err(exception)?;
+    let value = py.detach(|| db.get_pinned_with(key, options)).map_err(|error| handle.exception(error))?;
     Ok(value.map(|value| PyBytes::new(py, &value).into_any().unbind()).or(default))
 }
 
@@ -102,12 +102,12 @@ pub(crate) fn put_value(
     let db = handle.db()?;
     let value = ValueBytes::of(value)?;
     let value = value.as_slice();
-    py.detach(|| db.put_with(key, value, &write_options(sync))).map_err(exception)
+    py.detach(|| db.put_with(key, value, &write_options(sync))).map_err(|error| handle.exception(error))
 }
 
 pub(crate) fn delete_key(py: Python<'_>, handle: &Handle, key: &[u8], sync: Option<bool>) -> Result<()> {
     let db = handle.db()?;
-    py.detach(|| db.delete_with(key, &write_options(sync))).map_err(exception)
+    py.detach(|| db.delete_with(key, &write_options(sync))).map_err(|error| handle.exception(error))
 }
 
 impl PyDb {
@@ -118,7 +118,7 @@ impl PyDb {
         work: impl FnOnce(&Db) -> std::result::Result<T, terrace::Error> + Send,
     ) -> Result<T> {
         let db = self.handle.db()?;
-        py.detach(|| work(&db)).map_err(exception)
+        py.detach(|| work(&db)).map_err(|error| self.handle.exception(error))
     }
 }
 

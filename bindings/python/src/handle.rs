@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
-use terrace::{Comparator, Db};
+use terrace::{Comparator, Db, ErrorKind};
 use terrace_sync::{Arc, ArcSwapOption, AtomicU64, Guard, Mutex, Ordering, Weak};
 
 use crate::error::{ClosedError, Result, exception};
@@ -58,6 +58,14 @@ impl Handle {
         self.db.load().is_none()
     }
 
+    /// Returns the exception for an error of the engine. A call that another thread's close
+    /// overtook has the exception of a closed database.
+    #[cold]
+    pub(crate) fn exception(&self, error: terrace::Error) -> PyErr {
+        let is_refused = error.kind() == ErrorKind::NotSupported;
+        if is_refused && self.is_closed() { closed() } else { exception(error) }
+    }
+
     /// Registers an object for the close. Returns its number.
     pub(crate) fn register(&self, closable: Weak<dyn Closable>) -> u64 {
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed);
@@ -71,6 +79,9 @@ impl Handle {
 
     /// Ends all objects of the database and closes it. Does nothing on a second call. The caller
     /// has released the interpreter lock.
+    ///
+    /// Files that were removed before are no error, as in plyvel: programs delete the directory of
+    /// an open database.
     pub(crate) fn close(&self) -> std::result::Result<(), terrace::Error> {
         let Some(db) = self.db.swap(None) else { return Ok(()) };
         OPEN.lock().get_or_insert_default().remove(&self.id);
@@ -78,7 +89,10 @@ impl Handle {
         for closable in closables.values().filter_map(Weak::upgrade) {
             closable.close();
         }
-        db.shutdown()
+        db.shutdown().or_else(|error| match error.kind() {
+            ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })
     }
 }
 

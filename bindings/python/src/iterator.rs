@@ -8,7 +8,7 @@ use terrace_sync::{Arc, Mutex, Weak};
 
 use crate::arguments::{joined, prefix_end};
 use crate::cursor::{Cursor, set_bounds};
-use crate::error::{Result, exception};
+use crate::error::Result;
 use crate::handle::{Closable, Handle, iterator_closed};
 
 /// Arguments of `iterator` of plyvel's classes.
@@ -189,7 +189,7 @@ impl PyIterator {
             Direction::Next => cursor.fetch_next(),
             Direction::Prev => cursor.fetch_prev(),
         };
-        fetched.map_err(exception)
+        fetched.map_err(|error| self.handle.exception(error))
     }
 
     /// Steps over an entry of the chunk. None: the chunk has none, or another thread uses the
@@ -226,7 +226,8 @@ fn open_cursor(handle: &Handle, selection: Selection) -> Result<Cursor> {
     if needs_next_keys {
         // The bounds and the entries belong to one state.
         options.snapshot.get_or_insert_with(|| db.snapshot());
-        set_bounds(&db, &*handle.comparator, &mut options, include_start, include_stop).map_err(exception)?;
+        set_bounds(&db, &*handle.comparator, &mut options, include_start, include_stop)
+            .map_err(|error| handle.exception(error))?;
     }
     let mut cursor = Cursor::new(&db, &options, selection.shown.value);
     if selection.is_reverse {

@@ -5,7 +5,7 @@ use pyo3::types::PyBytes;
 use terrace::{DbIterator, ReadOptions};
 use terrace_sync::{Arc, Mutex, Weak};
 
-use crate::error::{IteratorInvalidError, Result, exception};
+use crate::error::{IteratorInvalidError, Result};
 use crate::handle::{Closable, Handle, iterator_closed};
 
 /// Iterator that the close of its database ends.
@@ -48,7 +48,7 @@ impl PyRawIterator {
             let mut guard = self.iter.0.lock();
             let iter = guard.as_mut().ok_or_else(iterator_closed)?;
             let result = work(iter)?;
-            iter.status().map_err(exception)?;
+            iter.status().map_err(|error| self.handle.exception(error))?;
             Ok(result)
         })
     }

@@ -6,7 +6,7 @@ use terrace::{Isolation, ReadOptions, Transaction, TransactionOptions};
 use terrace_sync::{Arc, Mutex, Weak};
 
 use crate::arguments::{ValueBytes, seconds};
-use crate::error::{ClosedError, ConflictError, Result, exception};
+use crate::error::{ClosedError, ConflictError, Result};
 use crate::handle::{Closable, Handle, closed};
 
 /// Number of conflicts after which `transact` takes locks.
@@ -72,7 +72,7 @@ impl PyTransaction {
         py.detach(|| {
             let mut guard = self.transaction.0.lock();
             let transaction = guard.as_mut().ok_or_else(|| self.ended())?;
-            work(transaction).map_err(exception)
+            work(transaction).map_err(|error| self.handle.exception(error))
         })
     }
 
@@ -155,7 +155,7 @@ impl PyTransaction {
     fn commit(&self, py: Python<'_>) -> Result<u64> {
         py.detach(|| {
             let transaction = self.transaction.0.lock().take().ok_or_else(|| self.ended())?;
-            transaction.commit().map_err(exception)
+            transaction.commit().map_err(|error| self.handle.exception(error))
         })
     }
 

@@ -7,7 +7,7 @@ use terrace_sync::{Arc, Mutex};
 
 use crate::arguments::{ValueBytes, joined};
 use crate::db::write_options;
-use crate::error::{Result, exception, invalid_argument};
+use crate::error::{Result, invalid_argument};
 use crate::handle::{Handle, closed};
 
 /// Writes that take effect together.
@@ -97,7 +97,7 @@ impl PyWriteBatch {
         if !added.is_empty() {
             batch.append(&added);
         }
-        outcome.map_err(exception)
+        outcome.map_err(|error| self.handle.exception(error))
     }
 
     /// Returns about how many bytes the batch has.
@@ -107,7 +107,7 @@ impl PyWriteBatch {
     }
 
     fn __len__(&self) -> usize {
-        usize::try_from(self.batch.lock().len()).unwrap_or(usize::MAX)
+        self.batch.lock().len()
     }
 
     /// A batch is true, even an empty one: plyvel's has no length.

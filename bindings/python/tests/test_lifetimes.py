@@ -71,6 +71,31 @@ def test_close_while_threads_use_the_database(path):
             assert len(keys) <= last + 2, "one write may have been under way"
 
 
+def test_close_during_writes(path):
+    """Each write either succeeds or fails as a call on a closed database."""
+    for _ in range(30):
+        db = terrace.DB(path, create_if_missing=True)
+        failures = []
+
+        def write():
+            try:
+                while True:
+                    db.put(b"a", b"1")
+                    with db.write_batch() as batch:
+                        batch.put(b"a", b"2")
+            except Exception as error:
+                failures.append(type(error))
+
+        threads = [threading.Thread(target=write) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        threading.Event().wait(0.005)
+        db.close()
+        for thread in threads:
+            thread.join()
+        assert failures == [terrace.ClosedError] * 3
+
+
 def test_close_ends_everything(path):
     db = terrace.DB(path, create_if_missing=True)
     for number in range(1000):
@@ -190,8 +215,26 @@ def test_exit_in_a_daemon_thread(path, run_python):
     """
     completed = run_python(program, path)
     assert completed.returncode == 0, completed.stderr
+    assert "NotSupportedError" not in completed.stderr
+    (log,) = path.glob("*.log")
+    assert not log.read_bytes().endswith(bytes(64)), "the exit closed the database: no reserved space"
     with terrace.DB(path) as db:
         assert db.get(b"00000000") == b"v"
+
+
+def test_removed_directory(path, run_python):
+    """A program may delete the directory of an open database, as with plyvel."""
+    program = """
+        import shutil, sys, terrace
+        closed, forgotten = (terrace.DB(sys.argv[1] + name, create_if_missing=True) for name in "ab")
+        for db in closed, forgotten:
+            db.put(b"a", b"1")
+            shutil.rmtree(db.name)
+        closed.close()
+        keep = forgotten.iterator()
+    """
+    completed = run_python(program, path)
+    assert (completed.returncode, completed.stderr) == (0, "")
 
 
 def test_comparator_that_raises_ends_the_process(path, run_python):
@@ -389,7 +432,7 @@ def test_finalizer_during_an_iteration(path):
         steps = 0
         for _ in iterator:
             if steps < 200:
-                Owner(lambda: next(iterator))
+                Owner(lambda: next(iterator, None))
             elif steps == 300:
                 Owner(db.close)
             steps += 1
