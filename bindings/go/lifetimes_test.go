@@ -1,6 +1,7 @@
 package terrace
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -377,6 +378,40 @@ func TestKillUnderLoad(t *testing.T) {
 		_ = child.Wait() // The error is the signal.
 		if strings.Contains(ledger.String(), "\n") {
 			checkLedger(t, path, ledger.String())
+		}
+	}
+}
+
+// A follower sees each write of another process that returned before its catch-up.
+func TestFollowerOfAnotherProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childVariable+"="+path)
+	output, err := child.StdoutPipe()
+	check(t, err)
+	check(t, child.Start())
+	defer child.Wait()         // The error is the signal.
+	defer child.Process.Kill() // An error means that the child has ended.
+	written := -1
+	lines := bufio.NewScanner(output)
+	read := func(count int) {
+		for range count {
+			if !lines.Scan() {
+				t.Fatal("the writer has ended")
+			}
+			written++
+		}
+	}
+	read(100)
+	follower, err := OpenFollower(path, time.Hour, nil)
+	check(t, err)
+	defer follower.Close()
+	for range 20 {
+		read(500)
+		_, err := follower.CatchUp()
+		check(t, err)
+		if found, err := follower.Has(fmt.Appendf(nil, "%09d", written)); err != nil || !found {
+			t.Fatalf("write %d is missing: %v", written, err)
 		}
 	}
 }

@@ -299,3 +299,25 @@ func join(it iterator.Iterator) string {
 	}
 	return strings.Join(keys, ",")
 }
+
+// RecoverFile creates a missing database, and an open for reads does not.
+func TestDirectoriesWithoutDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "db")
+	db, err := leveldb.RecoverFile(path, nil)
+	check(t, err)
+	check(t, db.Put([]byte("a"), nil, nil))
+	check(t, db.Close())
+	db, err = leveldb.RecoverFile(path, nil)
+	check(t, err)
+	if entries := count(t, db); entries != 1 {
+		t.Errorf("%d entries", entries)
+	}
+	check(t, db.Close())
+	_, err = leveldb.OpenFile(t.TempDir(), &opt.Options{ReadOnly: true})
+	expect(t, "read-only", err, os.ErrNotExist)
+	file := filepath.Join(t.TempDir(), "file")
+	check(t, os.WriteFile(file, nil, 0o644))
+	if _, err = leveldb.OpenFile(file, nil); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("a file: %v", err)
+	}
+}
