@@ -158,6 +158,7 @@ static SETTINGS: &[Setting] = &[
 
 /// Settings of redis.conf without effect, with the value that they have first.
 static WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("acl-pubsub-default", "resetchannels"),
     ("acllog-max-len", "128"),
     ("active-defrag-cycle-max", "25"),
     ("active-defrag-cycle-min", "1"),
@@ -169,6 +170,7 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("activedefrag", "no"),
     ("activerehashing", "yes"),
     ("always-show-logo", "no"),
+    ("aof-disable-auto-gc", "no"),
     ("aof-load-truncated", "yes"),
     ("aof-rewrite-incremental-fsync", "yes"),
     ("aof-timestamp-enabled", "no"),
@@ -180,10 +182,11 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("client-query-buffer-limit", "268435456"),
     ("cluster-enabled", "no"),
     ("crash-log-enabled", "yes"),
+    ("crash-memcheck-enabled", "yes"),
     ("dbfilename", "dump.rdb"),
     ("disable-thp", "yes"),
     ("dynamic-hz", "yes"),
-    ("hash-max-listpack-entries", "128"),
+    ("hash-max-listpack-entries", "512"),
     ("hash-max-listpack-value", "64"),
     ("hll-sparse-max-bytes", "3000"),
     ("hz", "10"),
@@ -210,15 +213,27 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("min-replicas-to-write", "0"),
     ("no-appendfsync-on-rewrite", "no"),
     ("oom-score-adj", "no"),
+    ("oom-score-adj-values", "0 200 800"),
+    ("proc-title-template", "{title} {listen-addr} {server-mode}"),
+    ("propagation-error-behavior", "ignore"),
+    ("rdb-del-sync-files", "no"),
     ("rdb-save-incremental-fsync", "yes"),
     ("rdbchecksum", "yes"),
     ("rdbcompression", "yes"),
     ("repl-backlog-size", "1048576"),
+    ("repl-backlog-ttl", "3600"),
+    ("repl-disable-tcp-nodelay", "no"),
     ("repl-diskless-load", "disabled"),
     ("repl-diskless-sync", "yes"),
     ("repl-diskless-sync-delay", "5"),
+    ("repl-diskless-sync-max-replicas", "0"),
+    ("repl-ping-replica-period", "10"),
     ("repl-timeout", "60"),
+    ("replica-announce-ip", ""),
+    ("replica-announce-port", "0"),
     ("replica-announced", "yes"),
+    ("replica-ignore-disk-write-errors", "no"),
+    ("replica-ignore-maxmemory", "yes"),
     ("replica-lazy-flush", "no"),
     ("replica-priority", "100"),
     ("replica-read-only", "yes"),
@@ -227,6 +242,9 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("save", ""),
     ("set-max-intset-entries", "512"),
     ("set-proc-title", "yes"),
+    ("shutdown-on-sigint", "default"),
+    ("shutdown-on-sigterm", "default"),
+    ("shutdown-timeout", "10"),
     ("stop-writes-on-bgsave-error", "yes"),
     ("stream-node-max-bytes", "4096"),
     ("stream-node-max-entries", "100"),
@@ -234,6 +252,25 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("tracking-table-max-keys", "1000000"),
     ("zset-max-listpack-entries", "128"),
     ("zset-max-listpack-value", "64"),
+];
+
+/// Older names of settings.
+static ALIASES: &[(&str, &str)] = &[
+    ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
+    ("hash-max-ziplist-value", "hash-max-listpack-value"),
+    ("list-max-ziplist-size", "list-max-listpack-size"),
+    ("min-slaves-max-lag", "min-replicas-max-lag"),
+    ("min-slaves-to-write", "min-replicas-to-write"),
+    ("repl-ping-slave-period", "repl-ping-replica-period"),
+    ("slave-announce-ip", "replica-announce-ip"),
+    ("slave-announce-port", "replica-announce-port"),
+    ("slave-ignore-maxmemory", "replica-ignore-maxmemory"),
+    ("slave-lazy-flush", "replica-lazy-flush"),
+    ("slave-priority", "replica-priority"),
+    ("slave-read-only", "replica-read-only"),
+    ("slave-serve-stale-data", "replica-serve-stale-data"),
+    ("zset-max-ziplist-entries", "zset-max-listpack-entries"),
+    ("zset-max-ziplist-value", "zset-max-listpack-value"),
 ];
 
 /// Returns the names and values of all settings that match one of `patterns`.
@@ -244,10 +281,13 @@ pub(crate) fn matching(shared: &Shared, patterns: &[&[u8]]) -> Vec<(&'static str
     let with_effect =
         SETTINGS.iter().filter(|row| is_wanted(row.name)).map(|row| (row.name, (row.get)(shared)));
     let changed = shared.settings.without_effect.lock();
-    let without_effect = WITHOUT_EFFECT
-        .iter()
-        .filter(|(name, _)| is_wanted(name))
-        .map(|(name, value)| (*name, changed.get(name).cloned().unwrap_or_else(|| (*value).to_owned())));
+    let value_of = |name: &str| {
+        let initial = WITHOUT_EFFECT.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value);
+        changed.get(name).cloned().unwrap_or_else(|| initial.to_owned())
+    };
+    let names = WITHOUT_EFFECT.iter().map(|(name, _)| (*name, *name)).chain(ALIASES.iter().copied());
+    let without_effect =
+        names.filter(|(name, _)| is_wanted(name)).map(|(name, present)| (name, value_of(present)));
     let mut found: Vec<_> = with_effect.chain(without_effect).collect();
     found.sort_unstable();
     found
@@ -265,7 +305,9 @@ pub(crate) fn change(shared: &Shared, name: &str, value: &str) -> Result<(), Str
         let set = setting.set.ok_or_else(|| failed("can't set immutable config"))?;
         return set(shared, value).map_err(|reason| failed(&reason));
     }
-    match WITHOUT_EFFECT.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+    let alias = ALIASES.iter().find(|(old, _)| old.eq_ignore_ascii_case(name));
+    let present = alias.map_or(name, |(_, present)| present);
+    match WITHOUT_EFFECT.iter().find(|(known, _)| known.eq_ignore_ascii_case(present)) {
         Some((known, _)) => {
             shared.settings.without_effect.lock().insert(known, value.to_owned());
             Ok(())
@@ -337,12 +379,18 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_lower_case() {
-        let mut names: Vec<&str> =
-            SETTINGS.iter().map(|row| row.name).chain(WITHOUT_EFFECT.iter().map(|row| row.0)).collect();
+        let mut names: Vec<&str> = SETTINGS
+            .iter()
+            .map(|row| row.name)
+            .chain(WITHOUT_EFFECT.iter().chain(ALIASES).map(|row| row.0))
+            .collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
         assert!(names.iter().all(|name| *name == name.to_ascii_lowercase()));
+        for (_, present) in ALIASES {
+            assert!(WITHOUT_EFFECT.iter().any(|(name, _)| name == present), "{present}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! COMMAND and its subcommands: the table of commands for clients.
 
+use super::key_arguments::all_keys;
 use super::subcommand::{Subcommand, dispatch, is_arity};
 use super::table::{self, Command, find};
 use super::{Args, Call};
@@ -103,11 +104,11 @@ fn list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 fn getkeys(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let row = find(args.at(2)).ok_or(Failure::reply("ERR Invalid command specified"))?;
-    let inner: Vec<&[u8]> = args.from(2).collect();
+    let inner = args.skip(2);
     if !is_arity(row.arity, inner.len()) {
         return Err(Failure::reply("ERR Invalid number of arguments specified for command"));
     }
-    let keys: Vec<&[u8]> = row.keys.positions(inner.len()).map(|index| inner[index]).collect();
+    let keys = all_keys(row, inner).ok_or(Failure::reply("ERR Invalid arguments specified for command"))?;
     if keys.is_empty() {
         return Err(Failure::reply("ERR The command has no key arguments"));
     }

@@ -95,8 +95,14 @@ fn is_paused(shared: &Shared, command: &Command) -> bool {
 /// Returns the command, unless the client may not run it now. An error aborts MULTI.
 fn check(shared: &Shared, session: &mut Session, args: Args<'_>) -> CommandResult<&'static Command> {
     let checked = check_command(shared, session, args);
-    if let (Err(_), Some(multi)) = (&checked, &mut session.multi) {
+    if let (Err(failure), Some(multi)) = (&checked, &mut session.multi) {
         multi.is_aborted = true;
+        // A client must not be left in MULTI by an EXEC that could not run.
+        if table::find(args.at(0)).is_some_and(|command| matches!(command.handler, Handler::Exec)) {
+            let text = format!("EXECABORT Transaction discarded because of: {}", failure.text());
+            session.end_multi(shared);
+            return Err(Failure::reply(text));
+        }
     }
     session.should_close |= checked.is_err() && is_http(args.at(0));
     checked

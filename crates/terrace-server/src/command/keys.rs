@@ -237,7 +237,7 @@ fn object_encoding(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 /// Name of the encoding that Redis would use for a new value.
-fn encoding(entry: &Entry) -> &'static str {
+pub(super) fn encoding(entry: &Entry) -> &'static str {
     /// Maximum length of a string in Redis' encoding `embstr`.
     const MAX_EMBEDDED: usize = 44;
     let is_large = entry.object().is_some_and(|object| object.is_large);

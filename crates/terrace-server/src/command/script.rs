@@ -16,75 +16,10 @@ use crate::shared::{Counters, Shared};
 /// Size of a script above which SCRIPT LOAD compiles it in the slow pool, in bytes.
 const MAX_COMPILED_ON_WORKER: usize = 4 << 10;
 
-/// Commands that scripts must not run, besides those that MULTI refuses: they need a connection of
-/// their own, or they run other commands.
-static NOT_IN_SCRIPTS: &[&str] = &[
-    "acl",
-    "asking",
-    "auth",
-    "bgrewriteaof",
-    "bgsave",
-    "blmove",
-    "blmpop",
-    "blpop",
-    "brpop",
-    "brpoplpush",
-    "bzmpop",
-    "bzpopmax",
-    "bzpopmin",
-    "client",
-    "cluster",
-    "config",
-    "debug",
-    "discard",
-    "eval",
-    "eval_ro",
-    "evalsha",
-    "evalsha_ro",
-    "exec",
-    "failover",
-    "fcall",
-    "fcall_ro",
-    "function",
-    "hello",
-    "latency",
-    "migrate",
-    "module",
-    "monitor",
-    "multi",
-    "psubscribe",
-    "psync",
-    "punsubscribe",
-    "quit",
-    "replconf",
-    "replicaof",
-    "reset",
-    "save",
-    "script",
-    "shutdown",
-    "slaveof",
-    "slowlog",
-    "ssubscribe",
-    "subscribe",
-    "sunsubscribe",
-    "sync",
-    "terrace.checkpoint",
-    "terrace.compact",
-    "terrace.snapshot",
-    "unsubscribe",
-    "unwatch",
-    "wait",
-    "waitaof",
-    "watch",
-];
-
-/// Commands that other clients may run while a script exceeds its time limit.
-static WHILE_BUSY: &[&str] = &["auth", "discard", "hello", "multi", "quit", "reset", "unwatch", "watch"];
-
 /// Refuses a command while a script exceeds its time limit.
 pub(super) fn check_busy(shared: &Shared, command: &Command, args: Args<'_>) -> CommandResult {
     let is_allowed = !shared.scripts.run_state.is_busy()
-        || WHILE_BUSY.contains(&command.name)
+        || command.flags.contains(Flags::ALLOW_BUSY)
         || (command.name == "script" && args.is(1, "KILL"))
         || (command.name == "function" && args.is(1, "KILL"))
         || (command.name == "shutdown" && args.len() == 2 && args.is(1, "NOSAVE"));
@@ -214,7 +149,7 @@ impl CallHost<'_, '_> {
                 "ERR The user executing the script can't run this command or subcommand",
             ));
         }
-        if command.flags.contains(Flags::NO_MULTI) || NOT_IN_SCRIPTS.contains(&command.name) {
+        if command.flags.contains(Flags::NO_SCRIPT) {
             return Err(Failure::reply("ERR This Redis command is not allowed from script"));
         }
         if command.flags.contains(Flags::WRITE) {

@@ -44,9 +44,16 @@ pub(crate) struct Keys {
     /// Last key. A negative position counts from the end.
     pub(crate) last: i32,
     pub(crate) step: usize,
+    /// Position of the number of further keys, which follow it, or 0.
+    pub(crate) count_at: usize,
 }
 
 impl Keys {
+    /// Adds keys after their number at `position`.
+    const fn and_counted(self, position: usize) -> Keys {
+        Keys { count_at: position, ..self }
+    }
+
     /// True if there is always one key.
     pub(crate) fn is_single(self) -> bool {
         self.first > 0 && self.last == self.first as i32
@@ -62,7 +69,7 @@ impl Keys {
         (begin..end.min(len)).step_by(self.step.max(1))
     }
 
-    /// Keys of a command.
+    /// Keys of a command at the positions of its row.
     pub(crate) fn of<'a>(self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
         self.positions(args.len()).map(move |index| args.at(index))
     }
@@ -92,7 +99,7 @@ const FIRST: Keys = keys(1, 1, 1);
 const ALL: Keys = keys(1, -1, 1);
 
 const fn keys(first: usize, last: i32, step: usize) -> Keys {
-    Keys { first, last, step }
+    Keys { first, last, step, count_at: 0 }
 }
 
 const fn row(
