@@ -30,7 +30,7 @@ const UNIT_TIME: Duration = Duration::from_secs(180);
 const START_TIME: Duration = Duration::from_secs(10);
 
 /// Units that make sense with an external server. The others test replication, the cluster,
-/// persistence files, modules, TLS files or the memory of Redis.
+/// persistence files, modules, TLS files, functions, client-side caching or the memory of Redis.
 static UNITS: &[&str] = &[
     "unit/printver",
     "unit/protocol",
@@ -59,7 +59,6 @@ static UNITS: &[&str] = &[
     "unit/pubsub",
     "unit/pubsubshard",
     "unit/scripting",
-    "unit/functions",
     "unit/info",
     "unit/info-command",
     "unit/introspection",
@@ -75,7 +74,6 @@ static UNITS: &[&str] = &[
     "unit/other",
     "unit/pause",
     "unit/querybuf",
-    "unit/tracking",
     "unit/violations",
     "unit/wait",
 ];
@@ -89,6 +87,8 @@ static CHANGES: &[(&str, &str, &str)] = &[
         "        r config set $param $val\n\n",
         "        catch {r config set $param $val}\n\n",
     ),
+    // The unit runs its cases as functions, too, under the same names.
+    ("tests/unit/scripting.tcl", "foreach is_eval {0 1} {\n", "foreach is_eval {1} {\n"),
 ];
 
 /// Arguments of the command line.

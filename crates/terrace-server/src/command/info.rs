@@ -84,7 +84,7 @@ fn server(call: &mut Call<'_>, text: &mut String) -> CommandResult {
 fn clients(call: &mut Call<'_>, text: &mut String) -> CommandResult {
     line(text, "connected_clients", call.shared.clients.len());
     line(text, "maxclients", call.shared.settings.max_clients());
-    line(text, "blocked_clients", call.shared.blocked.len());
+    line(text, "blocked_clients", call.shared.blocked.len() + call.shared.pause.waiting());
     Ok(())
 }
 

@@ -22,10 +22,16 @@ pub(super) fn all_keys<'a>(command: &Command, args: Args<'a>) -> Option<Vec<&'a 
     match command.name {
         "object" | "memory" | "xinfo" | "xgroup" => keys.extend(args.get(2)),
         "xread" | "xreadgroup" => keys.extend(stream_keys(args)),
-        "sort" | "georadius" | "georadiusbymember" => keys.extend(stored_keys(args)),
+        "sort" | "georadius" | "georadiusbymember" => keys.extend(stored_key(args)),
         _ => {}
     }
     Some(keys)
+}
+
+/// True if the arguments, and not only their positions, tell where the keys are.
+pub(super) fn has_movable_keys(command: &Command) -> bool {
+    let by_words = ["georadius", "georadiusbymember", "migrate", "sort", "sort_ro", "xread", "xreadgroup"];
+    command.keys.count_at > 0 || by_words.contains(&command.name)
 }
 
 /// Keys of XREAD .. STREAMS key .. id ..
@@ -34,10 +40,9 @@ fn stream_keys(args: Args<'_>) -> impl Iterator<Item = &[u8]> {
     args.from(begin + 1).take((args.len() - begin - 1) / 2)
 }
 
-/// Keys after STORE or STOREDIST.
-fn stored_keys(args: Args<'_>) -> impl Iterator<Item = &[u8]> {
-    let words = 2..args.len().saturating_sub(1);
-    words
-        .filter(move |index| args.is(*index, "STORE") || args.is(*index, "STOREDIST"))
-        .map(move |index| args.at(index + 1))
+/// Key after the last STORE or STOREDIST, which is the one that counts.
+fn stored_key(args: Args<'_>) -> Option<&[u8]> {
+    let mut words = 2..args.len().saturating_sub(1);
+    let last = words.rfind(|index| args.is(*index, "STORE") || args.is(*index, "STOREDIST"))?;
+    Some(args.at(last + 1))
 }

@@ -87,7 +87,7 @@ pub(super) fn queue(
     let client = &session.client;
     let Some(multi) = &mut session.multi else { return Ok(()) };
     let refused = if command.flags.contains(Flags::NO_MULTI) {
-        Some(Failure::reply(format!("ERR Command '{}' is not allowed inside a transaction", command.name)))
+        Some(Failure::reply("ERR Command not allowed inside a transaction"))
     } else if multi.bytes > MAX_QUEUE {
         Some(Failure::reply("ERR the queued commands exceed 64 MiB"))
     } else {

@@ -4,6 +4,7 @@
 //! writes, and one batch commits them. A script that fails keeps the effects until its error.
 
 use super::execute::{check_writable, denied};
+use super::observe::{Observed, observe_in_script};
 use super::permission::denial;
 use super::subcommand::{Subcommand, dispatch, is_arity};
 use super::table::{self, Command, Flags, Handler};
@@ -174,8 +175,13 @@ impl Host for CallHost<'_, '_> {
         };
         self.call.reply.truncate(self.begin);
         self.call.reply.set_resp3(is_resp3);
+        let clock = &self.call.shared.clock;
+        let start = clock.monotonic();
         let result = function(self.call, args);
         self.call.reply.set_resp3(self.client_is_resp3);
+        let time = clock.monotonic().saturating_sub(start);
+        let observed = Observed { command, slot: table::slot_of(command), time, is_failed: result.is_err() };
+        observe_in_script(self.call.shared, self.call.session, &observed, args, self.call.view.scratch.slot);
         result.map_err(|failure| failure.text().into_owned())?;
         Ok(&self.call.reply.as_bytes()[self.begin..])
     }

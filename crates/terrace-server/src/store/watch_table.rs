@@ -79,8 +79,8 @@ impl WatchTable {
         }
     }
 
-    /// Marks the clients that watch `key`, whose record is deleted after its expiry. For a client that
-    /// found no key, or an expired one, nothing changes.
+    /// Marks the clients that watch `key`, whose record is deleted after its expiry. For a client
+    /// that found no key, or an expired one, nothing changes.
     pub(crate) fn mark_expired(&self, key: &[u8]) {
         let marks = self.marks.lock();
         for watch in marks.get(key).into_iter().flatten().filter(|watch| watch.is_of_existing) {

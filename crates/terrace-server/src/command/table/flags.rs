@@ -53,9 +53,9 @@ impl Flags {
     pub(crate) const NO_SCRIPT: Flags = NO_SCRIPT;
     /// Is allowed while a script exceeds its time limit.
     pub(crate) const ALLOW_BUSY: Flags = ALLOW_BUSY;
-    /// Has subcommands.
+    /// Is a container of subcommands.
     pub(crate) const CONTAINER: Flags = CONTAINER;
-    /// Has subcommands, or runs commands, that change something.
+    /// Runs commands or subcommands that may change something.
     pub(crate) const MAY_WRITE: Flags = MAY_WRITE;
     /// Touches no keys, or only counts and names of the server.
     pub(crate) const NO_KEYS: Flags = NO_KEYS;

@@ -4,6 +4,7 @@
 //!   supported.rs     rows with a function
 //!   objects.rs       rows with a function, for types other than strings
 //!   ordered.rs       rows of lists, sorted sets and geo
+//!   server.rs        rows of the server, and beyond Redis
 //!   unsupported.rs   rows of the other commands of Redis 7.0
 //! ```
 
@@ -12,6 +13,7 @@ mod categories;
 mod flags;
 mod objects;
 mod ordered;
+mod server;
 mod supported;
 mod unsupported;
 
@@ -91,6 +93,13 @@ pub(crate) struct Command {
     pub(crate) handler: Handler,
 }
 
+impl Command {
+    /// True if the command changes the subscriptions of the client.
+    pub(crate) fn changes_subscriptions(&self) -> bool {
+        self.flags.contains(flags::PUBSUB.and(Flags::WHILE_SUBSCRIBED))
+    }
+}
+
 /// No keys.
 const NONE: Keys = keys(0, 0, 0);
 /// The first argument is the key.
@@ -147,8 +156,8 @@ static GROUPS: &[&[Command]] = &[
     supported::PUBSUB,
     supported::CONNECTION,
     supported::SCRIPTING,
-    supported::SERVER,
-    supported::TERRACE,
+    server::SERVER,
+    server::TERRACE,
     ordered::LIST,
     ordered::SORTED_SET,
     ordered::GEO,
