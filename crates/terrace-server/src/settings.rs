@@ -156,8 +156,12 @@ static SETTINGS: &[Setting] = &[
     Setting { name: "unixsocket", get: |shared| shared.settings.fixed.unix_socket.clone(), set: None },
 ];
 
+/// Settings that are fixed at the start here, but not in Redis.
+static REPEATABLE: &[&str] = &["bind", "port", "protected-mode", "proto-max-bulk-len"];
+
 /// Settings of redis.conf without effect, with the value that they have first.
 static WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("acl-pubsub-default", "resetchannels"),
     ("acllog-max-len", "128"),
     ("active-defrag-cycle-max", "25"),
     ("active-defrag-cycle-min", "1"),
@@ -169,6 +173,7 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("activedefrag", "no"),
     ("activerehashing", "yes"),
     ("always-show-logo", "no"),
+    ("aof-disable-auto-gc", "no"),
     ("aof-load-truncated", "yes"),
     ("aof-rewrite-incremental-fsync", "yes"),
     ("aof-timestamp-enabled", "no"),
@@ -180,10 +185,11 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("client-query-buffer-limit", "268435456"),
     ("cluster-enabled", "no"),
     ("crash-log-enabled", "yes"),
+    ("crash-memcheck-enabled", "yes"),
     ("dbfilename", "dump.rdb"),
     ("disable-thp", "yes"),
     ("dynamic-hz", "yes"),
-    ("hash-max-listpack-entries", "128"),
+    ("hash-max-listpack-entries", "512"),
     ("hash-max-listpack-value", "64"),
     ("hll-sparse-max-bytes", "3000"),
     ("hz", "10"),
@@ -210,15 +216,27 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("min-replicas-to-write", "0"),
     ("no-appendfsync-on-rewrite", "no"),
     ("oom-score-adj", "no"),
+    ("oom-score-adj-values", "0 200 800"),
+    ("proc-title-template", "{title} {listen-addr} {server-mode}"),
+    ("propagation-error-behavior", "ignore"),
+    ("rdb-del-sync-files", "no"),
     ("rdb-save-incremental-fsync", "yes"),
     ("rdbchecksum", "yes"),
     ("rdbcompression", "yes"),
     ("repl-backlog-size", "1048576"),
+    ("repl-backlog-ttl", "3600"),
+    ("repl-disable-tcp-nodelay", "no"),
     ("repl-diskless-load", "disabled"),
     ("repl-diskless-sync", "yes"),
     ("repl-diskless-sync-delay", "5"),
+    ("repl-diskless-sync-max-replicas", "0"),
+    ("repl-ping-replica-period", "10"),
     ("repl-timeout", "60"),
+    ("replica-announce-ip", ""),
+    ("replica-announce-port", "0"),
     ("replica-announced", "yes"),
+    ("replica-ignore-disk-write-errors", "no"),
+    ("replica-ignore-maxmemory", "yes"),
     ("replica-lazy-flush", "no"),
     ("replica-priority", "100"),
     ("replica-read-only", "yes"),
@@ -227,6 +245,9 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("save", ""),
     ("set-max-intset-entries", "512"),
     ("set-proc-title", "yes"),
+    ("shutdown-on-sigint", "default"),
+    ("shutdown-on-sigterm", "default"),
+    ("shutdown-timeout", "10"),
     ("stop-writes-on-bgsave-error", "yes"),
     ("stream-node-max-bytes", "4096"),
     ("stream-node-max-entries", "100"),
@@ -234,6 +255,25 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("tracking-table-max-keys", "1000000"),
     ("zset-max-listpack-entries", "128"),
     ("zset-max-listpack-value", "64"),
+];
+
+/// Older names of settings.
+static ALIASES: &[(&str, &str)] = &[
+    ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
+    ("hash-max-ziplist-value", "hash-max-listpack-value"),
+    ("list-max-ziplist-size", "list-max-listpack-size"),
+    ("min-slaves-max-lag", "min-replicas-max-lag"),
+    ("min-slaves-to-write", "min-replicas-to-write"),
+    ("repl-ping-slave-period", "repl-ping-replica-period"),
+    ("slave-announce-ip", "replica-announce-ip"),
+    ("slave-announce-port", "replica-announce-port"),
+    ("slave-ignore-maxmemory", "replica-ignore-maxmemory"),
+    ("slave-lazy-flush", "replica-lazy-flush"),
+    ("slave-priority", "replica-priority"),
+    ("slave-read-only", "replica-read-only"),
+    ("slave-serve-stale-data", "replica-serve-stale-data"),
+    ("zset-max-ziplist-entries", "zset-max-listpack-entries"),
+    ("zset-max-ziplist-value", "zset-max-listpack-value"),
 ];
 
 /// Returns the names and values of all settings that match one of `patterns`.
@@ -244,13 +284,44 @@ pub(crate) fn matching(shared: &Shared, patterns: &[&[u8]]) -> Vec<(&'static str
     let with_effect =
         SETTINGS.iter().filter(|row| is_wanted(row.name)).map(|row| (row.name, (row.get)(shared)));
     let changed = shared.settings.without_effect.lock();
-    let without_effect = WITHOUT_EFFECT
-        .iter()
-        .filter(|(name, _)| is_wanted(name))
-        .map(|(name, value)| (*name, changed.get(name).cloned().unwrap_or_else(|| (*value).to_owned())));
+    let names = WITHOUT_EFFECT.iter().map(|(name, _)| (*name, *name)).chain(ALIASES.iter().copied());
+    let without_effect = names.filter(|(name, _)| is_wanted(name)).map(|(name, present)| {
+        let initial = WITHOUT_EFFECT.iter().find(|(known, _)| *known == present);
+        let value = changed.get(present).map(String::as_str).or(initial.map(|(_, value)| *value));
+        (name, value.unwrap_or_default().to_owned())
+    });
     let mut found: Vec<_> = with_effect.chain(without_effect).collect();
     found.sort_unstable();
     found
+}
+
+/// Changes all settings of `pairs`, or none.
+///
+/// # Errors
+///
+/// The text of the error reply.
+pub(crate) fn change_all(shared: &Shared, pairs: &[(&str, &str)]) -> Result<(), String> {
+    for (index, (name, _)) in pairs.iter().enumerate() {
+        if pairs[..index].iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            return Err(failed(name, "duplicate parameter"));
+        }
+    }
+    let mut changed: Vec<(&str, String)> = Vec::new();
+    for (name, value) in pairs {
+        let old = matching(shared, &[name.as_bytes()]).pop().map(|(_, value)| value);
+        if let Err(reason) = change(shared, name, value) {
+            // The old values were valid.
+            let restored = changed.iter().rev().map(|(name, value)| change(shared, name, value));
+            restored.for_each(|result| debug_assert!(result.is_ok()));
+            return Err(reason);
+        }
+        changed.extend(old.map(|old| (*name, old)));
+    }
+    Ok(())
+}
+
+fn failed(name: &str, reason: &str) -> String {
+    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
 }
 
 /// Changes the setting `name`.
@@ -259,19 +330,65 @@ pub(crate) fn matching(shared: &Shared, patterns: &[&[u8]]) -> Vec<(&'static str
 ///
 /// The text of the error reply.
 pub(crate) fn change(shared: &Shared, name: &str, value: &str) -> Result<(), String> {
-    let failed =
-        |reason: &str| format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}");
+    let failed = |reason: &str| failed(name, reason);
     if let Some(setting) = SETTINGS.iter().find(|row| row.name.eq_ignore_ascii_case(name)) {
-        let set = setting.set.ok_or_else(|| failed("can't set immutable config"))?;
+        let Some(set) = setting.set else {
+            // Clients may store the values that they have read. Redis can change these settings.
+            let is_same = REPEATABLE.contains(&setting.name) && (setting.get)(shared) == value;
+            return if is_same { Ok(()) } else { Err(failed("can't set immutable config")) };
+        };
         return set(shared, value).map_err(|reason| failed(&reason));
     }
-    match WITHOUT_EFFECT.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-        Some((known, _)) => {
-            shared.settings.without_effect.lock().insert(known, value.to_owned());
+    let alias = ALIASES.iter().find(|(old, _)| old.eq_ignore_ascii_case(name));
+    let present = alias.map_or(name, |(_, present)| present);
+    match WITHOUT_EFFECT.iter().find(|(known, _)| known.eq_ignore_ascii_case(present)) {
+        Some((known, initial)) => {
+            let value = checked(known, initial, value).map_err(|reason| failed(&reason))?;
+            shared.settings.without_effect.lock().insert(known, value);
             Ok(())
         }
         None => Err(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")),
     }
+}
+
+/// Checks a value of a setting without effect, whose kind its `initial` value shows. Returns the
+/// value that clients read.
+fn checked(name: &str, initial: &str, value: &str) -> Result<String, String> {
+    /// Settings with further words, or with values of another form.
+    const WORDS: &[&str] = &["oom-score-adj", "sanitize-dump-payload"];
+    match initial {
+        _ if WORDS.contains(&name) => Ok(value.to_owned()),
+        _ if name == "maxmemory-clients" && value.ends_with('%') => {
+            let percent = parse_u64(value.trim_end_matches('%').as_bytes()).filter(|percent| *percent <= 100);
+            percent.map(|_| value.to_owned()).ok_or("percentage argument must be less or equal to 100".into())
+        }
+        "yes" | "no" => match value.to_ascii_lowercase().as_str() {
+            value @ ("yes" | "no") => Ok(value.to_owned()),
+            _ => Err("argument must be 'yes' or 'no'".into()),
+        },
+        initial if parse_i64(initial.as_bytes()).is_some() => {
+            let number = parse_memory(value).ok_or("argument couldn't be parsed into an integer")?;
+            Ok(number.to_string())
+        }
+        _ => Ok(value.to_owned()),
+    }
+}
+
+/// Returns an integer, which may have a unit such as `kb` (1,024) or `k` (1,000).
+fn parse_memory(text: &str) -> Option<i64> {
+    let digits = text.len() - text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
+    let (number, unit) = text.split_at(text.len() - digits);
+    let factor: i64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    parse_i64(number.as_bytes())?.checked_mul(factor)
 }
 
 fn yes_no(is_yes: bool) -> String {
@@ -336,13 +453,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn values_of_settings_without_effect() {
+        for (name, initial, value, expected) in [
+            ("maxmemory", "0", "10mb", Ok("10485760")),
+            ("maxmemory", "0", "7", Ok("7")),
+            ("maxmemory", "0", "bla", Err("argument couldn't be parsed into an integer")),
+            ("maxmemory", "0", "9223372036854775807gb", Err("argument couldn't be parsed into an integer")),
+            ("appendonly", "yes", "NO", Ok("no")),
+            ("appendonly", "yes", "maybe", Err("argument must be 'yes' or 'no'")),
+            ("save", "", "900 1", Ok("900 1")),
+        ] {
+            let expected = expected.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(checked(name, initial, value), expected, "{name} {value}");
+        }
+    }
+
+    #[test]
     fn names_are_unique_and_lower_case() {
-        let mut names: Vec<&str> =
-            SETTINGS.iter().map(|row| row.name).chain(WITHOUT_EFFECT.iter().map(|row| row.0)).collect();
+        let mut names: Vec<&str> = SETTINGS
+            .iter()
+            .map(|row| row.name)
+            .chain(WITHOUT_EFFECT.iter().chain(ALIASES).map(|row| row.0))
+            .collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
         assert!(names.iter().all(|name| *name == name.to_ascii_lowercase()));
+        for (_, present) in ALIASES {
+            assert!(WITHOUT_EFFECT.iter().any(|(name, _)| name == present), "{present}");
+        }
     }
 }

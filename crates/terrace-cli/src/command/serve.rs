@@ -300,7 +300,25 @@ fn announce(addresses: &Addresses) {
     let mut out = terminal::output();
     // The server works without a reader of its output.
     let _ = writeln!(out, "ready: {layout} layout, listening on {}", places.join(", "));
+    if let Some(command) = client_command(addresses) {
+        let _ = writeln!(out, "connect: {command}");
+    }
     let _ = out.flush();
+}
+
+/// Command of Redis' client that connects to one of the addresses.
+fn client_command(addresses: &Addresses) -> Option<String> {
+    let (address, options) = match (addresses.tcp.first(), &addresses.unix, addresses.tls.first()) {
+        (Some(address), _, _) => (address, ""),
+        (None, Some(path), _) => return Some(format!("redis-cli -s {}", path.display())),
+        (None, None, address) => (address?, " --tls --cacert FILE"),
+    };
+    let ip = address.ip();
+    let port = address.port();
+    // The client connects to 127.0.0.1 by itself.
+    let is_default = ip.is_unspecified() || ip.to_string() == "127.0.0.1";
+    let host = if is_default { String::new() } else { format!(" -h {ip}") };
+    Some(format!("redis-cli{host} -p {port}{options}"))
 }
 
 fn failure(error: ServeError) -> Failure {

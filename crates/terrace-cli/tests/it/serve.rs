@@ -54,6 +54,30 @@ fn database_of_the_program() {
 }
 
 #[test]
+fn command_of_the_client() {
+    for (args, expected) in [
+        (&["--port", "0"][..], "connect: redis-cli -p "),
+        (&["--port", "0", "--bind", "127.0.0.2"], "connect: redis-cli -h 127.0.0.2 -p "),
+        (&["--no-tcp", "--unix-socket", "socket"], "connect: redis-cli -s socket"),
+    ] {
+        let test = CliTest::new();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+            .current_dir(test.path(""))
+            .args(["serve", "new"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let ready = lines.next().unwrap();
+        let hint = lines.next().unwrap();
+        let last = |line: &str| line.rsplit([' ', ':']).next().unwrap().to_owned();
+        assert!(hint.starts_with(expected) && last(&hint) == last(&ready), "{ready}\n{hint}");
+        assert_eq!(terminate(&mut child), Some(0));
+    }
+}
+
+#[test]
 fn new_directory() {
     let test = CliTest::new();
     let (mut child, line) = start(&test, &["new", "--requirepass", "secret"]);

@@ -201,7 +201,10 @@ fn kill_filter<'a>(call: &Call<'_>, args: Args<'a>) -> CommandResult<KillFilter<
         } else if args.is(index, "TYPE") {
             filter.client_type = Some(client_type(value)?);
         } else if args.is(index, "SKIPME") {
-            filter.spares_caller = !args.is(index + 1, "NO");
+            if !args.is(index + 1, "YES") && !args.is(index + 1, "NO") {
+                return Err(Failure::SYNTAX);
+            }
+            filter.spares_caller = args.is(index + 1, "YES");
         } else if args.is(index, "USER") {
             filter.user = Some(known_user(call, value)?);
         } else {

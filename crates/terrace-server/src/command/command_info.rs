@@ -1,5 +1,6 @@
 //! COMMAND and its subcommands: the table of commands for clients.
 
+use super::key_arguments::{all_keys, has_movable_keys};
 use super::subcommand::{Subcommand, dispatch, is_arity};
 use super::table::{self, Command, find};
 use super::{Args, Call};
@@ -27,7 +28,8 @@ static COMMAND: &[Subcommand] = &[
 ];
 
 fn reply_row(reply: &mut Reply, row: &Command) {
-    let flags: Vec<&str> = row.flags.names().collect();
+    let movable = has_movable_keys(row).then_some("movablekeys");
+    let flags: Vec<&str> = row.flags.names().chain(movable).collect();
     reply.array(10);
     reply.bulk(row.name);
     reply.integer(i64::from(row.arity));
@@ -88,27 +90,35 @@ fn docs(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let pattern = match args.len() {
-        2 => &b"*"[..],
-        5 if args.is(2, "FILTERBY") && args.is(3, "PATTERN") => args.at(4),
+    let filter = match args.len() {
+        2 => "",
+        5 if args.is(2, "FILTERBY") && args.is(3, "PATTERN") => "pattern",
+        5 if args.is(2, "FILTERBY") && args.is(3, "ACLCAT") => "category",
+        5 if args.is(2, "FILTERBY") && args.is(3, "MODULE") => "module",
         _ => return Err(Failure::SYNTAX),
     };
-    let names: Vec<&str> = table::all()
-        .map(|row| row.name)
-        .filter(|name| crate::glob::is_match(pattern, name.as_bytes()))
-        .collect();
+    let category = String::from_utf8_lossy(args.at(4)).to_ascii_lowercase();
+    let is_known = table::CATEGORIES.contains(&category.as_str());
+    let rows = table::all().filter(|row| match filter {
+        "pattern" => crate::glob::is_match(args.at(4), row.name.as_bytes()),
+        "category" => is_known && table::is_in_category(row, None, &category),
+        // There are no modules.
+        filter => filter.is_empty(),
+    });
+    let names: Vec<&str> = rows.map(|row| row.name).collect();
     call.reply.bulks(&names);
     Ok(())
 }
 
 fn getkeys(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let row = find(args.at(2)).ok_or(Failure::reply("ERR Invalid command specified"))?;
-    let inner: Vec<&[u8]> = args.from(2).collect();
+    let inner = args.skip(2);
     if !is_arity(row.arity, inner.len()) {
         return Err(Failure::reply("ERR Invalid number of arguments specified for command"));
     }
-    let keys: Vec<&[u8]> = row.keys.positions(inner.len()).map(|index| inner[index]).collect();
-    if keys.is_empty() {
+    let keys = all_keys(row, inner).ok_or(Failure::reply("ERR Invalid arguments specified for command"))?;
+    // A script may have none.
+    if keys.is_empty() && row.keys.count_at == 0 {
         return Err(Failure::reply("ERR The command has no key arguments"));
     }
     call.reply.bulks(&keys);

@@ -32,11 +32,9 @@ fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if args.len() % 2 == 1 {
         return Err(Failure::SYNTAX);
     }
-    for index in (2..args.len()).step_by(2) {
-        let name = String::from_utf8_lossy(args.at(index));
-        let value = String::from_utf8_lossy(args.at(index + 1));
-        settings::change(call.shared, &name, &value).map_err(Failure::reply)?;
-    }
+    let words: Vec<String> = args.from(2).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let pairs: Vec<(&str, &str)> = words.chunks(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+    settings::change_all(call.shared, &pairs).map_err(Failure::reply)?;
     call.reply.ok();
     Ok(())
 }

@@ -6,6 +6,7 @@
 //!   write: pass of the gate; run; commit          read: run
 //! ```
 
+use super::observe::show_script;
 use super::permission::{Denial, denial};
 use super::ready::serve_blocked;
 use super::subcommand::is_arity;
@@ -33,7 +34,7 @@ pub(crate) fn execute(
     session.execution = None;
     let checked = check(shared, session, args);
     if let Ok(command) = checked
-        && is_paused(shared, command)
+        && is_paused(shared, session, command)
     {
         return Flow::Paused;
     }
@@ -85,18 +86,31 @@ pub(super) fn count_error(shared: &Shared, failure: &Failure) {
 }
 
 /// True if `command` has to wait for the end of CLIENT PAUSE.
-fn is_paused(shared: &Shared, command: &Command) -> bool {
+fn is_paused(shared: &Shared, session: &Session, command: &Command) -> bool {
     let Some(kind) = shared.pause.current_kind(|| shared.clock.monotonic()) else { return false };
+    let queued = session.multi.iter().flat_map(|multi| &multi.commands);
     kind == PauseKind::All
-        || command.flags.contains(Flags::WRITE)
-        || matches!(command.name, "publish" | "spublish" | "exec")
+        || may_write(command)
+        || (matches!(command.handler, Handler::Exec) && queued.into_iter().any(|it| may_write(it.command)))
+}
+
+/// True if the command may write, or sends messages to other clients.
+fn may_write(command: &Command) -> bool {
+    [Flags::WRITE, Flags::MAY_WRITE, Flags::CACHES].iter().any(|flag| command.flags.contains(*flag))
+        || matches!(command.name, "publish" | "spublish")
 }
 
 /// Returns the command, unless the client may not run it now. An error aborts MULTI.
 fn check(shared: &Shared, session: &mut Session, args: Args<'_>) -> CommandResult<&'static Command> {
     let checked = check_command(shared, session, args);
-    if let (Err(_), Some(multi)) = (&checked, &mut session.multi) {
+    if let (Err(failure), Some(multi)) = (&checked, &mut session.multi) {
         multi.is_aborted = true;
+        // A client must not be left in MULTI by an EXEC that could not run.
+        if table::find(args.at(0)).is_some_and(|command| matches!(command.handler, Handler::Exec)) {
+            let text = format!("EXECABORT Transaction discarded because of: {}", failure.text());
+            session.end_multi(shared);
+            return Err(Failure::reply(text));
+        }
     }
     session.should_close |= checked.is_err() && is_http(args.at(0));
     checked
@@ -225,6 +239,9 @@ fn run(
     };
     let mut call = Call { shared, session, view, reply };
     call.view.reports_misses = !is_write && shared.store.key_events.wants(EventClass::MISS);
+    if is_script {
+        show_script(shared, call.session, command, args);
+    }
     function(&mut call, args)?;
     if is_write && call.view.commit()? {
         let changed = if has_waiters { changed_keys(&call, command) } else { Vec::new() };

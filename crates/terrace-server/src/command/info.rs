@@ -66,6 +66,8 @@ fn server(call: &mut Call<'_>, text: &mut String) -> CommandResult {
     let shared = call.shared;
     let uptime = shared.clock.monotonic().saturating_sub(shared.started_at).as_secs();
     line(text, "redis_version", REDIS_VERSION);
+    // Redis' own suite reads the next one.
+    line(text, "redis_git_sha1", "00000000");
     line(text, "terrace_version", env!("CARGO_PKG_VERSION"));
     line(text, "redis_mode", "standalone");
     line(text, "os", std::env::consts::OS);
@@ -82,7 +84,7 @@ fn server(call: &mut Call<'_>, text: &mut String) -> CommandResult {
 fn clients(call: &mut Call<'_>, text: &mut String) -> CommandResult {
     line(text, "connected_clients", call.shared.clients.len());
     line(text, "maxclients", call.shared.settings.max_clients());
-    line(text, "blocked_clients", call.shared.blocked.len());
+    line(text, "blocked_clients", call.shared.blocked.len() + call.shared.pause.waiting());
     Ok(())
 }
 

@@ -179,8 +179,8 @@ pub(super) fn move_(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 /// RANDOMKEY
 ///
-/// The key after a random point between the first and the last key. Keys after a wide gap are more
-/// probable than others.
+/// One of the [`NEAR_KEYS`] keys after a random point between the first and the last key. With more
+/// keys, those after a wide gap are more probable than others.
 pub(super) fn randomkey(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
     let first = edge_key(call, KeyRange::all())?;
     let last = edge_key(call, KeyRange { is_reverse: true, ..KeyRange::all() })?;
@@ -189,14 +189,31 @@ pub(super) fn randomkey(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
         return Ok(());
     };
     let point = random_point(&first, &last, call.shared.random.next_u64());
-    let found = edge_key(call, KeyRange { begin: Some(point), ..KeyRange::all() })?;
-    call.reply.bulk(found.unwrap_or(last));
+    let mut near = first_keys(call, KeyRange { begin: Some(point.clone()), ..KeyRange::all() }, NEAR_KEYS)?;
+    let before = KeyRange { end: Some(point), ..KeyRange::all() };
+    near.extend(first_keys(call, before, NEAR_KEYS - near.len())?);
+    let index = call.shared.random.next_u64() % near.len().max(1) as u64;
+    call.reply.bulk(near.get(index as usize).unwrap_or(&last));
     Ok(())
 }
 
-fn edge_key(call: &mut Call<'_>, range: KeyRange) -> CommandResult<Option<Vec<u8>>> {
+/// Number of keys from which RANDOMKEY chooses one.
+const NEAR_KEYS: usize = 32;
+
+/// Returns at most `count` keys of `range`.
+fn first_keys(call: &mut Call<'_>, range: KeyRange, count: usize) -> CommandResult<Vec<Vec<u8>>> {
     let mut scan = call.view.scan(call.session.database, range)?;
-    Ok(scan.next()?.map(|found| found.key.to_vec()))
+    let mut keys = Vec::new();
+    while keys.len() < count
+        && let Some(found) = scan.next()?
+    {
+        keys.push(found.key.to_vec());
+    }
+    Ok(keys)
+}
+
+fn edge_key(call: &mut Call<'_>, range: KeyRange) -> CommandResult<Option<Vec<u8>>> {
+    Ok(first_keys(call, range, 1)?.pop())
 }
 
 /// Returns a key between `first` and `last`. The eight bytes after their common prefix are random.
@@ -237,7 +254,7 @@ fn object_encoding(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 /// Name of the encoding that Redis would use for a new value.
-fn encoding(entry: &Entry) -> &'static str {
+pub(super) fn encoding(entry: &Entry) -> &'static str {
     /// Maximum length of a string in Redis' encoding `embstr`.
     const MAX_EMBEDDED: usize = 44;
     let is_large = entry.object().is_some_and(|object| object.is_large);

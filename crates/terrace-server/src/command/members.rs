@@ -176,13 +176,13 @@ pub(super) fn random_amount(args: Args<'_>, index: usize) -> CommandResult<i64> 
 }
 
 /// Options of HSCAN and its relatives.
-struct ScanOptions<'a> {
-    pattern: Option<&'a [u8]>,
-    count: usize,
+pub(super) struct ScanOptions<'a> {
+    pub(super) pattern: Option<&'a [u8]>,
+    pub(super) count: usize,
 }
 
 impl<'a> ScanOptions<'a> {
-    fn parse(args: Args<'a>) -> CommandResult<ScanOptions<'a>> {
+    pub(super) fn parse(args: Args<'a>) -> CommandResult<ScanOptions<'a>> {
         let mut options = ScanOptions { pattern: None, count: 10 };
         for index in (3..args.len()).step_by(2) {
             if index + 1 == args.len() {

@@ -61,8 +61,9 @@ pub(super) fn watch(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         // The entry is in the list first, so that an error does not leave a watch.
         call.session.watched.push(WatchedKey { watch_key, expires_at: None });
         let entry = call.view.get(database, key)?;
-        if let (Some(watched), Some(entry)) = (call.session.watched.last_mut(), entry) {
+        if let (Some(watched), Some(entry)) = (call.session.watched.last_mut(), &entry) {
             watched.expires_at = entry.expires_at();
+            call.shared.store.watch_table.note_existing(&watched.watch_key, &call.session.mark);
         }
     }
     call.reply.ok();
@@ -86,7 +87,7 @@ pub(super) fn queue(
     let client = &session.client;
     let Some(multi) = &mut session.multi else { return Ok(()) };
     let refused = if command.flags.contains(Flags::NO_MULTI) {
-        Some(Failure::reply(format!("ERR Command '{}' is not allowed inside a transaction", command.name)))
+        Some(Failure::reply("ERR Command not allowed inside a transaction"))
     } else if multi.bytes > MAX_QUEUE {
         Some(Failure::reply("ERR the queued commands exceed 64 MiB"))
     } else {
@@ -181,7 +182,12 @@ fn run_all(
     }
     let committed = call.view.commit().map(|is_written| {
         let has_waiters = shared.blocked.len() > 0;
-        is_written.then(|| if has_waiters { call.view.changed_keys() } else { Vec::new() })
+        is_written.then(|| match has_waiters {
+            // Any key may exist now that did not before.
+            true if call.view.has_new_spaces() => shared.blocked.keys(),
+            true => call.view.changed_keys(),
+            false => Vec::new(),
+        })
     });
     scratch.can_wait = could_wait;
     committed

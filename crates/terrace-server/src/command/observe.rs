@@ -106,8 +106,8 @@ pub(super) fn observe(
 
 /// Reports an executed command to MONITOR, the slow log and the latency monitor.
 fn report(shared: &Shared, session: &Session, observed: &Observed, args: Args<'_>) {
-    if shared.monitors.is_active() {
-        send_to_monitors(shared, session, observed.command, args);
+    if shared.monitors.is_active() && !observed.command.flags.contains(Flags::SCRIPT) {
+        send_to_monitors(shared, session, observed.command, args, None);
     }
     if shared.slow_log.wants(observed.time) && observed.command.name != "exec" {
         note_slow(shared, session, observed, args);
@@ -120,13 +120,41 @@ fn report(shared: &Shared, session: &Session, observed: &Observed, args: Args<'_
     }
 }
 
+/// Shows a script to MONITOR, before its commands.
+pub(super) fn show_script(shared: &Shared, session: &Session, command: &Command, args: Args<'_>) {
+    if shared.monitors.is_active() {
+        send_to_monitors(shared, session, command, args, None);
+    }
+}
+
+/// Records a command that a script has executed.
+pub(super) fn observe_in_script(
+    shared: &Shared,
+    session: &Session,
+    observed: &Observed,
+    args: Args<'_>,
+    thread: usize,
+) {
+    shared.command_times.record(thread, observed.slot, observed.time, observed.is_failed);
+    if shared.monitors.is_active() {
+        send_to_monitors(shared, session, observed.command, args, Some("lua"));
+    }
+}
+
+/// Sends a command to MONITOR, with `sender` in place of the address of the client.
 #[cold]
-fn send_to_monitors(shared: &Shared, session: &Session, command: &Command, args: Args<'_>) {
+fn send_to_monitors(
+    shared: &Shared,
+    session: &Session,
+    command: &Command,
+    args: Args<'_>,
+    sender: Option<&str>,
+) {
     if is_admin(command, args) {
         return;
     }
     let shown = without_secrets(command, args);
-    let origin = (session.database, session.client.peer.as_str());
+    let origin = (session.database, sender.unwrap_or(&session.client.peer));
     shared.monitors.send(shared.clock.wall_us(), origin, shown.into_iter(), shared.clock.monotonic());
 }
 

@@ -6,12 +6,13 @@
 //!   key prefixes                 every key, range, pattern and channel begins with one of them
 //! ```
 //!
-//! A command without known keys is denied to a user with prefixes, unless it is in [`KEYLESS`].
+//! A command without known keys is denied to a user with prefixes, unless its row has the flag
+//! `NO_KEYS`.
 
 use super::Args;
+use super::key_arguments::all_keys;
 use super::table::{Command, Flags, is_admin, is_in_category};
 use crate::glob;
-use crate::resp::parse_u64;
 use crate::users::{Role, User};
 
 /// Reason why a user may not run a command.
@@ -22,64 +23,6 @@ pub(super) enum Denial {
     Key(Vec<u8>),
     Channel(Vec<u8>),
 }
-
-/// Commands with subcommands.
-static CONTAINERS: &[&str] = &[
-    "acl", "client", "command", "config", "function", "latency", "memory", "module", "object", "pubsub",
-    "script", "slowlog", "xgroup", "xinfo",
-];
-
-/// Commands without the flag `write` that change something, or run commands that do.
-static CHANGING: &[&str] = &["eval", "evalsha", "fcall", "function", "script", "xgroup"];
-
-/// Commands that touch no keys, or only counts and names of the server.
-static KEYLESS: &[&str] = &[
-    "acl",
-    "auth",
-    "client",
-    "command",
-    "discard",
-    "echo",
-    "exec",
-    "hello",
-    "info",
-    "lastsave",
-    "lolwut",
-    "multi",
-    "ping",
-    "pubsub",
-    "punsubscribe",
-    "quit",
-    "reset",
-    "role",
-    "select",
-    "sunsubscribe",
-    "terrace.levels",
-    "terrace.snapshot",
-    "terrace.stats",
-    "time",
-    "unsubscribe",
-    "unwatch",
-    "wait",
-    "waitaof",
-];
-
-/// Commands that state the number of their keys, with the position of the number. Keys of the row
-/// count, too.
-static COUNTED_KEYS: &[(&str, usize)] = &[
-    ("blmpop", 2),
-    ("bzmpop", 2),
-    ("lmpop", 1),
-    ("sintercard", 1),
-    ("zdiff", 1),
-    ("zdiffstore", 2),
-    ("zinter", 1),
-    ("zintercard", 1),
-    ("zinterstore", 2),
-    ("zmpop", 1),
-    ("zunion", 1),
-    ("zunionstore", 2),
-];
 
 /// Parts of a command that have to begin with a prefix of the user.
 enum Scope<'a> {
@@ -114,8 +57,8 @@ fn is_permitted(role: Role, command: &Command, args: Args<'_>) -> bool {
         Role::Admin => true,
         Role::Write => !is_admin(command, args),
         Role::Read => {
-            let changes = command.flags.contains(Flags::WRITE) || CHANGING.contains(&command.name);
-            !is_admin(command, args) && !changes
+            let has = |flag| command.flags.contains(flag);
+            !is_admin(command, args) && !has(Flags::WRITE) && !has(Flags::MAY_WRITE)
         }
     }
 }
@@ -123,7 +66,7 @@ fn is_permitted(role: Role, command: &Command, args: Args<'_>) -> bool {
 /// Name of the command, with its subcommand.
 pub(super) fn full_name(command: &Command, args: Args<'_>) -> String {
     match args.get(1) {
-        Some(word) if CONTAINERS.contains(&command.name) => {
+        Some(word) if command.flags.contains(Flags::CONTAINER) => {
             let word = String::from_utf8_lossy(&word[..word.len().min(64)]).to_ascii_lowercase();
             format!("{}|{word}", command.name)
         }
@@ -153,8 +96,7 @@ fn outside_prefixes(user: &User, command: &Command, args: Args<'_>) -> Option<De
 }
 
 fn scope<'a>(command: &Command, args: Args<'a>) -> Scope<'a> {
-    let name = command.name;
-    match name {
+    match command.name {
         "publish" | "spublish" => Scope::Channels(vec![args.at(1)]),
         "subscribe" | "ssubscribe" => Scope::Channels(args.from(1).collect()),
         "psubscribe" => Scope::Channels(args.from(1).map(glob::literal_prefix).collect()),
@@ -164,25 +106,18 @@ fn scope<'a>(command: &Command, args: Args<'a>) -> Scope<'a> {
         "terrace.range" | "terrace.count" | "terrace.size" | "terrace.delrange" | "terrace.compact" => {
             range_scope(args)
         }
-        "object" | "memory" | "xinfo" | "xgroup" if args.len() > 2 => Scope::Keys(vec![args.at(2)]),
-        "object" | "memory" | "xinfo" | "xgroup" => Scope::Keys(Vec::new()),
-        "xread" | "xreadgroup" => stream_scope(args),
-        "sort" | "sort_ro" | "georadius" | "georadiusbymember" => stored_scope(args),
-        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro" | "migrate" => Scope::Everything,
-        _ => row_scope(command, args),
+        // BY and GET read keys by patterns.
+        "sort" | "sort_ro" if (2..args.len()).any(|index| args.is(index, "BY") || args.is(index, "GET")) => {
+            Scope::Everything
+        }
+        // Subcommands such as OBJECT HELP have no key.
+        "object" | "memory" | "xinfo" | "xgroup" => Scope::Keys(args.get(2).into_iter().collect()),
+        _ if command.flags.contains(Flags::SCRIPT) => Scope::Everything,
+        _ => match all_keys(command, args) {
+            Some(keys) if !keys.is_empty() || command.flags.contains(Flags::NO_KEYS) => Scope::Keys(keys),
+            _ => Scope::Everything,
+        },
     }
-}
-
-/// Keys of the row, and keys with a stated number.
-fn row_scope<'a>(command: &Command, args: Args<'a>) -> Scope<'a> {
-    let mut keys: Vec<&[u8]> = command.keys.of(args).collect();
-    if let Some((_, position)) = COUNTED_KEYS.iter().find(|(name, _)| *name == command.name) {
-        let Some(count) = parse_u64(args.at(*position)) else { return Scope::Everything };
-        keys.extend((1..*position).filter(|_| command.name.ends_with("store")).map(|index| args.at(index)));
-        keys.extend(args.from(position + 1).take(usize::try_from(count).unwrap_or(usize::MAX)));
-    }
-    let is_known = !keys.is_empty() || KEYLESS.contains(&command.name);
-    if is_known { Scope::Keys(keys) } else { Scope::Everything }
 }
 
 /// SCAN cursor MATCH pattern
@@ -201,30 +136,6 @@ fn range_scope(args: Args<'_>) -> Scope<'_> {
         ([b'[' | b'(', min @ ..], [b'[' | b'(', max @ ..]) => Scope::Range(min, max),
         _ => Scope::Everything,
     }
-}
-
-/// XREAD .. STREAMS key .. id ..
-fn stream_scope(args: Args<'_>) -> Scope<'_> {
-    match (1..args.len()).find(|index| args.is(*index, "STREAMS")) {
-        Some(begin) => {
-            let count = (args.len() - begin - 1) / 2;
-            Scope::Keys(args.from(begin + 1).take(count).collect())
-        }
-        None => Scope::Everything,
-    }
-}
-
-/// The first key, and the key after STORE or STOREDIST. BY and GET read keys by patterns.
-fn stored_scope(args: Args<'_>) -> Scope<'_> {
-    let mut keys = vec![args.at(1)];
-    for index in 2..args.len() {
-        if args.is(index, "STORE") || args.is(index, "STOREDIST") {
-            keys.push(args.at(index + 1));
-        } else if args.is(index, "BY") || args.is(index, "GET") {
-            return Scope::Everything;
-        }
-    }
-    Scope::Keys(keys)
 }
 
 #[cfg(test)]

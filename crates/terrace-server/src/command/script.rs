@@ -4,6 +4,7 @@
 //! writes, and one batch commits them. A script that fails keeps the effects until its error.
 
 use super::execute::{check_writable, denied};
+use super::observe::{Observed, observe_in_script};
 use super::permission::denial;
 use super::subcommand::{Subcommand, dispatch, is_arity};
 use super::table::{self, Command, Flags, Handler};
@@ -16,75 +17,10 @@ use crate::shared::{Counters, Shared};
 /// Size of a script above which SCRIPT LOAD compiles it in the slow pool, in bytes.
 const MAX_COMPILED_ON_WORKER: usize = 4 << 10;
 
-/// Commands that scripts must not run, besides those that MULTI refuses: they need a connection of
-/// their own, or they run other commands.
-static NOT_IN_SCRIPTS: &[&str] = &[
-    "acl",
-    "asking",
-    "auth",
-    "bgrewriteaof",
-    "bgsave",
-    "blmove",
-    "blmpop",
-    "blpop",
-    "brpop",
-    "brpoplpush",
-    "bzmpop",
-    "bzpopmax",
-    "bzpopmin",
-    "client",
-    "cluster",
-    "config",
-    "debug",
-    "discard",
-    "eval",
-    "eval_ro",
-    "evalsha",
-    "evalsha_ro",
-    "exec",
-    "failover",
-    "fcall",
-    "fcall_ro",
-    "function",
-    "hello",
-    "latency",
-    "migrate",
-    "module",
-    "monitor",
-    "multi",
-    "psubscribe",
-    "psync",
-    "punsubscribe",
-    "quit",
-    "replconf",
-    "replicaof",
-    "reset",
-    "save",
-    "script",
-    "shutdown",
-    "slaveof",
-    "slowlog",
-    "ssubscribe",
-    "subscribe",
-    "sunsubscribe",
-    "sync",
-    "terrace.checkpoint",
-    "terrace.compact",
-    "terrace.snapshot",
-    "unsubscribe",
-    "unwatch",
-    "wait",
-    "waitaof",
-    "watch",
-];
-
-/// Commands that other clients may run while a script exceeds its time limit.
-static WHILE_BUSY: &[&str] = &["auth", "discard", "hello", "multi", "quit", "reset", "unwatch", "watch"];
-
 /// Refuses a command while a script exceeds its time limit.
 pub(super) fn check_busy(shared: &Shared, command: &Command, args: Args<'_>) -> CommandResult {
     let is_allowed = !shared.scripts.run_state.is_busy()
-        || WHILE_BUSY.contains(&command.name)
+        || command.flags.contains(Flags::ALLOW_BUSY)
         || (command.name == "script" && args.is(1, "KILL"))
         || (command.name == "function" && args.is(1, "KILL"))
         || (command.name == "shutdown" && args.len() == 2 && args.is(1, "NOSAVE"));
@@ -214,7 +150,7 @@ impl CallHost<'_, '_> {
                 "ERR The user executing the script can't run this command or subcommand",
             ));
         }
-        if command.flags.contains(Flags::NO_MULTI) || NOT_IN_SCRIPTS.contains(&command.name) {
+        if command.flags.contains(Flags::NO_SCRIPT) {
             return Err(Failure::reply("ERR This Redis command is not allowed from script"));
         }
         if command.flags.contains(Flags::WRITE) {
@@ -239,8 +175,13 @@ impl Host for CallHost<'_, '_> {
         };
         self.call.reply.truncate(self.begin);
         self.call.reply.set_resp3(is_resp3);
+        let clock = &self.call.shared.clock;
+        let start = clock.monotonic();
         let result = function(self.call, args);
         self.call.reply.set_resp3(self.client_is_resp3);
+        let time = clock.monotonic().saturating_sub(start);
+        let observed = Observed { command, slot: table::slot_of(command), time, is_failed: result.is_err() };
+        observe_in_script(self.call.shared, self.call.session, &observed, args, self.call.view.scratch.slot);
         result.map_err(|failure| failure.text().into_owned())?;
         Ok(&self.call.reply.as_bytes()[self.begin..])
     }

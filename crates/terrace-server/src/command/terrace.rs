@@ -142,7 +142,7 @@ fn record_bounds(call: &mut Call<'_>, range: &KeyRange) -> (Vec<u8>, Option<Vec<
         (Some(end), _) => Some(call.view.record_key(database, end).to_vec()),
         (None, Layout::Raw) => None,
         (None, Layout::Typed) => {
-            let space = call.shared.store.namespaces.space(database);
+            let space = call.view.space(database);
             Some(crate::store::space_bounds(space).1)
         }
     };

@@ -1,6 +1,6 @@
 //! CLIENT PAUSE: a time in which commands wait.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use terrace_sync::native_locks::Mutex;
@@ -23,11 +23,18 @@ pub(crate) struct Pause {
     is_active: AtomicBool,
     /// Number of ended pauses.
     ends: watch::Sender<u64>,
+    /// Number of waiting clients.
+    waiting: AtomicUsize,
 }
 
 impl Default for Pause {
     fn default() -> Pause {
-        Pause { current: Mutex::new(None), is_active: AtomicBool::new(false), ends: watch::Sender::new(0) }
+        Pause {
+            current: Mutex::new(None),
+            is_active: AtomicBool::new(false),
+            ends: watch::Sender::new(0),
+            waiting: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -74,8 +81,25 @@ impl Pause {
     /// Waits for the end of the pause, at most for `time`.
     pub(crate) async fn wait(&self, time: Duration) {
         let mut ends = self.ends.subscribe();
+        // Relaxed: only INFO reads the number.
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _waiting = Waiting(&self.waiting);
         // After the time, the caller looks again.
         let _ = tokio::time::timeout(time, ends.changed()).await;
+    }
+
+    /// Number of clients that wait for the end of the pause.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+/// Waiting client. A wait may also end with its connection.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

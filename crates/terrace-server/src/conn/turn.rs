@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::session::{ReplyMode, Session};
+use super::session::{Execution, ReplyMode, Session};
 use crate::command::{self, Args, CommandGroup, Flow};
 use crate::resp::{Limits, Parser, Reply, Step};
 use crate::shared::Shared;
@@ -133,7 +133,12 @@ fn run_one(
     let before = reply.len();
     let flow = command::execute(shared, session, args, scratch, reply);
     if session.reply_mode != ReplyMode::On && flow == Flow::Done {
-        reply.truncate(before);
+        // The confirmations of subscriptions are messages, not replies.
+        let is_message = session.execution == Some(Execution::Done)
+            && session.last_command.is_some_and(|(command, _)| command.changes_subscriptions());
+        if !is_message {
+            reply.truncate(before);
+        }
         if let Some(blocked) = &mut session.blocked {
             blocked.is_silent = true;
         }

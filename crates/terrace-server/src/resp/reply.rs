@@ -98,6 +98,17 @@ impl Reply {
         self.integer(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
+    /// Appends a truth value, an integer in version 2.
+    pub fn boolean(&mut self, is_true: bool) {
+        let bytes: &[u8] = match (self.is_resp3, is_true) {
+            (true, true) => b"#t\r\n",
+            (true, false) => b"#f\r\n",
+            (false, true) => b":1\r\n",
+            (false, false) => b":0\r\n",
+        };
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// Appends a string.
     pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
@@ -202,6 +213,7 @@ mod tests {
         check(|r| r.integer(-3), ":-3\\r\\n", ":-3\\r\\n");
         check(|r| r.bulk("a\r\n"), "$3\\r\\na\\r\\n\\r\\n", "$3\\r\\na\\r\\n\\r\\n");
         check(|r| r.null(), "$-1\\r\\n", "_\\r\\n");
+        check(|r| r.boolean(true), ":1\\r\\n", "#t\\r\\n");
         check(|r| r.double(1.5), "$3\\r\\n1.5\\r\\n", ",1.5\\r\\n");
     }
 

@@ -29,6 +29,7 @@ mod structs;
 
 pub(crate) use cache::{Script, ScriptCache};
 pub(crate) use run_state::RunState;
+pub(crate) use sha1::sha1_hex;
 pub(crate) use vm::{Input, Outcome, run_on_this_thread};
 
 use std::sync::Arc;

@@ -99,8 +99,8 @@ impl ExpiryJob {
         if is_expired {
             store.record_expired(1);
             store.publish_expired(record);
-            if store.watch_table.is_active() {
-                store.mark_watched(std::iter::once(record));
+            if let Some(watch_key) = store.watch_key(record).filter(|_| store.watch_table.is_active()) {
+                store.watch_table.mark_expired(&watch_key);
             }
         }
         Ok(())

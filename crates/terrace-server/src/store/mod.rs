@@ -28,6 +28,7 @@ mod object;
 mod object_numbers;
 mod object_view;
 mod snapshots;
+mod space_view;
 mod view;
 mod watch_table;
 
@@ -49,6 +50,7 @@ pub(crate) use key_events::{EventClass, KeyEvents};
 pub(crate) use key_scan::KeyRange;
 pub use layout::Layout;
 pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
+use marker::Spaces;
 pub(crate) use namespaces::Namespaces;
 pub(crate) use object::Object;
 pub(crate) use object_numbers::ObjectNumbers;
@@ -152,11 +154,16 @@ impl Store {
     /// Key of the watch table for the record `record`: the database and the Redis key. None for
     /// other records. A watch stays with its database when FLUSHDB or SWAPDB changes the namespace.
     pub(crate) fn watch_key(&self, record: &[u8]) -> Option<Vec<u8>> {
+        self.watch_key_in(&self.namespaces.all(), record)
+    }
+
+    /// Like [`Store::watch_key`], with the map of namespaces `spaces`.
+    fn watch_key_in(&self, spaces: &Spaces, record: &[u8]) -> Option<Vec<u8>> {
         let (database, key) = match self.layout {
             Layout::Raw => (0, record),
             Layout::Typed => {
                 let (space, key) = layout::parse_record_key(record)?;
-                (self.namespaces.all().iter().position(|known| *known == space)? as u8, key)
+                (spaces.iter().position(|known| *known == space)? as u8, key)
             }
         };
         Some([&[database], key].concat())

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use terrace::{Db, WriteBatch};
+use terrace::Db;
 
-use super::layout::{DATABASES, Layout, garbage_key, garbage_prefix, parse_garbage_key};
+use super::layout::{DATABASES, Layout, garbage_prefix, parse_garbage_key};
 use super::marker::{self, Spaces};
 
 /// Current namespace of each database.
@@ -46,31 +46,6 @@ impl Namespaces {
         for (space, new) in self.spaces.iter().zip(spaces) {
             space.store(*new, Ordering::Relaxed);
         }
-    }
-
-    /// Returns the map in which `databases` are empty. Appends to `batch` the new map, and garbage
-    /// records for the old namespaces.
-    pub(crate) fn flush(&self, db: &Db, databases: &[u8], batch: &mut WriteBatch) -> terrace::Result<Spaces> {
-        let mut used: Vec<u16> = garbage_spaces(db)?;
-        let mut spaces = self.all();
-        used.extend_from_slice(&spaces);
-        for database in databases {
-            let space = &mut spaces[usize::from(*database)];
-            batch.put(garbage_key(*space), b"");
-            // At most 65,536 namespaces: the garbage collection frees them, long before.
-            *space = (0..=u16::MAX).find(|free| !used.contains(free)).unwrap_or(*space);
-            used.push(*space);
-        }
-        batch.put(marker::SPACES_KEY, marker::encode_spaces(&spaces));
-        Ok(spaces)
-    }
-
-    /// Returns the map with two databases exchanged, and appends it to `batch`.
-    pub(crate) fn swap(&self, first: u8, second: u8, batch: &mut WriteBatch) -> Spaces {
-        let mut spaces = self.all();
-        spaces.swap(usize::from(first), usize::from(second));
-        batch.put(marker::SPACES_KEY, marker::encode_spaces(&spaces));
-        spaces
     }
 }
 

@@ -76,6 +76,8 @@ pub(crate) struct View<'a> {
     pub(super) changed: Vec<Vec<u8>>,
     /// Map of namespaces that the batch stores.
     spaces: Option<Spaces>,
+    /// Changed keys of the watch table, besides those of `changed` and of the batch.
+    marked: Vec<Vec<u8>>,
     /// True if the command has written something without the batch.
     has_written: bool,
     /// Namespaces of the snapshot that the view shows.
@@ -101,6 +103,7 @@ impl<'a> View<'a> {
             creates_objects: false,
             changed: Vec::new(),
             spaces: None,
+            marked: Vec::new(),
             has_written: false,
             snapshot_spaces: None,
             events: Vec::new(),
@@ -142,11 +145,17 @@ impl<'a> View<'a> {
         self.now_ms = Some(snapshot.now_ms);
     }
 
-    fn space(&self, database: u8) -> u16 {
-        match &self.snapshot_spaces {
+    /// Returns the namespace of `database`.
+    pub(crate) fn space(&self, database: u8) -> u16 {
+        match self.snapshot_spaces.as_ref().or(self.spaces.as_ref()) {
             Some(spaces) => spaces[usize::from(database)],
             None => self.store.namespaces.space(database),
         }
+    }
+
+    /// Map of namespaces for the next command.
+    pub(super) fn spaces(&self) -> Spaces {
+        self.spaces.unwrap_or_else(|| self.store.namespaces.all())
     }
 
     /// Makes all later reads of a command see one state.
@@ -415,16 +424,21 @@ impl<'a> View<'a> {
         &self.read
     }
 
-    /// Batch of a command that writes other records than those of keys. Not within an EXEC.
-    pub(crate) fn batch_mut(&mut self) -> &mut WriteBatch {
-        &mut self.scratch.batch
+    /// Uses the map of namespaces `spaces` from now on. The commit marks the clients that watch one
+    /// of the keys `marked` of the watch table.
+    pub(super) fn set_spaces(&mut self, spaces: Spaces, marked: Vec<Vec<u8>>) {
+        // The records that an EXEC has changed before have the namespaces of the map before.
+        let before = self.spaces();
+        let store = self.store;
+        let records = std::mem::take(&mut self.changed);
+        self.marked.extend(records.iter().filter_map(|record| store.watch_key_in(&before, record)));
+        self.marked.extend(marked);
+        self.spaces = Some(spaces);
     }
 
-    /// Takes `spaces` for the map of namespaces after the commit, and marks the clients that watch
-    /// one of the records `changed`.
-    pub(crate) fn set_spaces(&mut self, spaces: Spaces, changed: Vec<Vec<u8>>) {
-        self.spaces = Some(spaces);
-        self.changed = changed;
+    /// True if the command has changed the map of namespaces.
+    pub(crate) fn has_new_spaces(&self) -> bool {
+        self.spaces.is_some()
     }
 
     /// Records that the command has changed the records `changed` without the batch.
@@ -451,13 +465,13 @@ impl<'a> View<'a> {
             store.has_objects.store(true, Ordering::Relaxed);
         }
         store.durability.record_write();
+        if let Some(spaces) = &self.spaces {
+            store.namespaces.install(spaces);
+        }
         if store.watch_table.is_active() {
+            store.watch_table.mark(self.marked.iter().map(Vec::as_slice));
             let batch = self.scratch.batch.iter().map(|op| op_key(&op));
             store.mark_watched(self.changed.iter().map(Vec::as_slice).chain(batch));
-        }
-        // After the marks, because the changed records have the old namespaces.
-        if let Some(spaces) = self.spaces.take() {
-            store.namespaces.install(&spaces);
         }
         for event in self.events.drain(..) {
             store.key_events.publish(&event);
@@ -472,13 +486,14 @@ impl<'a> View<'a> {
         let records = self.changed.iter().map(Vec::as_slice).chain(batch);
         let mut seen = HashSet::new();
         let keys = records.filter_map(|record| self.store.watch_key(record));
+        let keys = self.marked.iter().cloned().chain(keys);
         keys.filter(|key| seen.insert(key.clone())).collect()
     }
 
     /// Writes the transaction or the batch. Returns false if there is nothing to write.
     fn write_all(&mut self) -> CommandResult<bool> {
         match self.transaction.take() {
-            Some(_) if self.changed.is_empty() => return Ok(false),
+            Some(_) if self.changed.is_empty() && self.spaces.is_none() => return Ok(false),
             Some(transaction) => drop(transaction.commit()?),
             None if self.scratch.batch.is_empty() => return Ok(self.has_written),
             None => {

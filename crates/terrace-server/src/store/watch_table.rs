@@ -17,29 +17,46 @@ use terrace_sync::native_locks::Mutex;
 /// Mark of a client: set if another client has changed a watched key.
 pub(crate) type Mark = Arc<AtomicBool>;
 
+/// Watch of a key by a client.
+#[derive(Debug)]
+struct Watch {
+    mark: Mark,
+    /// True if the key existed, and had not expired, when the watch began.
+    is_of_existing: bool,
+}
+
 /// Table of the watched keys. Its keys are the number of the database, one byte, and the Redis key.
 #[derive(Debug, Default)]
 pub(crate) struct WatchTable {
     /// Number of watched keys.
     count: AtomicUsize,
-    marks: Mutex<HashMap<Vec<u8>, Vec<Mark>>>,
+    marks: Mutex<HashMap<Vec<u8>, Vec<Watch>>>,
 }
 
 impl WatchTable {
     /// Watches `key` for the client with `mark`.
     pub(crate) fn insert(&self, key: &[u8], mark: &Mark) {
         let mut marks = self.marks.lock();
-        marks.entry(key.to_vec()).or_default().push(Arc::clone(mark));
+        let watch = Watch { mark: Arc::clone(mark), is_of_existing: false };
+        marks.entry(key.to_vec()).or_default().push(watch);
         self.count.store(marks.len(), Ordering::SeqCst);
         // Pairs with the fence in `is_active`: the caller reads the key after the insertion.
         fence(Ordering::SeqCst);
+    }
+
+    /// Notes that `key` existed when the client with `mark` began to watch it.
+    pub(crate) fn note_existing(&self, key: &[u8], mark: &Mark) {
+        let mut marks = self.marks.lock();
+        for watch in marks.get_mut(key).into_iter().flatten() {
+            watch.is_of_existing |= Arc::ptr_eq(&watch.mark, mark);
+        }
     }
 
     /// Ends the watch of `key` by the client with `mark`.
     pub(crate) fn remove(&self, key: &[u8], mark: &Mark) {
         let mut marks = self.marks.lock();
         if let Some(watching) = marks.get_mut(key) {
-            watching.retain(|other| !Arc::ptr_eq(other, mark));
+            watching.retain(|other| !Arc::ptr_eq(&other.mark, mark));
             if watching.is_empty() {
                 marks.remove(key);
             }
@@ -57,8 +74,17 @@ impl WatchTable {
     /// Marks the clients that watch `key`.
     pub(crate) fn mark<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
         let marks = self.marks.lock();
-        for mark in keys.filter_map(|key| marks.get(key)).flatten() {
-            mark.store(true, Ordering::SeqCst);
+        for watch in keys.filter_map(|key| marks.get(key)).flatten() {
+            watch.mark.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Marks the clients that watch `key`, whose record is deleted after its expiry. For a client
+    /// that found no key, or an expired one, nothing changes.
+    pub(crate) fn mark_expired(&self, key: &[u8]) {
+        let marks = self.marks.lock();
+        for watch in marks.get(key).into_iter().flatten().filter(|watch| watch.is_of_existing) {
+            watch.mark.store(true, Ordering::SeqCst);
         }
     }
 

@@ -1,5 +1,6 @@
-//! Ten thousand idle connections: the memory of each, and the service for others.
+//! Ten thousand idle or slow connections: the memory of each, and the service for others.
 
+use crate::client::Client;
 use crate::process::ServerProcess;
 use terrace_server::{Layout, SyncMode};
 
@@ -9,6 +10,9 @@ const CONNECTIONS: usize = 9_800;
 const WARM_UP: usize = 100;
 /// Maximum memory of a connection in the server process, in bytes.
 const MAX_BYTES: usize = 2 << 10;
+
+/// Maximum memory of a connection with an unfinished command, in bytes.
+const MAX_UNFINISHED_BYTES: usize = 4 << 10;
 
 /// Anonymous memory of a process in bytes.
 fn memory(process: u32) -> usize {
@@ -24,8 +28,8 @@ fn descriptors() -> usize {
     line.split_whitespace().nth(3).unwrap().parse().unwrap_or(usize::MAX)
 }
 
-#[test]
-fn memory_of_a_connection() {
+/// Starts a server and connects as many clients as the limit of open files permits.
+fn with_connections(body: impl FnOnce(&ServerProcess, Vec<Client>, Vec<Client>, usize)) {
     let available = descriptors();
     let connections = CONNECTIONS.min(available.saturating_sub(200) / 2);
     if connections < CONNECTIONS {
@@ -43,10 +47,41 @@ fn memory_of_a_connection() {
     };
     let first = connect(WARM_UP);
     let before = memory(server.process_id());
-    let idle = connect(connections);
-    let used = memory(server.process_id()).saturating_sub(before) / connections;
-    println!("{connections} connections, {used} bytes each");
-    assert!(used <= MAX_BYTES, "{used} bytes for each of {connections} connections");
-    server.client().check(&[("SET a 1", "OK"), ("GET a", "'1'")]);
-    drop((first, idle));
+    let others = connect(connections);
+    body(&server, first, others, before);
+}
+
+#[test]
+fn memory_of_a_connection() {
+    with_connections(|server, _first, idle, before| {
+        let used = memory(server.process_id()).saturating_sub(before) / idle.len();
+        println!("{} connections, {used} bytes each", idle.len());
+        assert!(used <= MAX_BYTES, "{used} bytes for each of {} connections", idle.len());
+        server.client().check(&[("SET a 1", "OK"), ("GET a", "'1'")]);
+    });
+}
+
+/// Each client sends a byte, then the next client: at most a byte per second for each of them on a
+/// slow machine. The server serves another client in between.
+#[test]
+fn one_byte_at_a_time_of_ten_thousand_clients() {
+    with_connections(|server, _first, mut slow, before| {
+        let mut other = server.client();
+        let command = b"*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n";
+        for (index, byte) in command.iter().enumerate() {
+            for client in &mut slow {
+                client.send_bytes(&[*byte]);
+            }
+            other.check(&[("SET a 1", "OK"), ("GET a", "'1'")]);
+            if index == command.len() / 2 {
+                let used = memory(server.process_id()).saturating_sub(before) / slow.len();
+                println!("{} connections, {used} bytes each", slow.len());
+                assert!(used <= MAX_UNFINISHED_BYTES, "{used} bytes for an unfinished command");
+            }
+        }
+        for client in &mut slow {
+            assert!(client.reply().starts_with(':'));
+        }
+        other.check(&[("GET n", &format!("'{}'", slow.len()))]);
+    });
 }

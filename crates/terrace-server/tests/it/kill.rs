@@ -1,106 +1,43 @@
 //! The end of the server process under load. No acknowledged write is missing afterwards, and no
-//! transaction is half applied.
+//! command is half applied. The variable `TERRACE_KILLS` chooses another number of kills.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace_server::{Layout, SyncMode};
 
-use crate::client::Client;
+use crate::ledger::{self, CLIENTS, Ledger};
 use crate::process::ServerProcess;
 
-const CLIENTS: usize = 8;
-
-/// Acknowledged state of a client: the last number that it knows to be stored.
-#[derive(Default, Clone, Copy)]
-struct Ledger {
-    plain: u64,
-    pair: u64,
-    /// Even numbers expire in the typed layout, odd numbers do not.
-    timed: u64,
-}
-
-/// Writes numbers until the server ends.
-fn write(client: &mut Client, id: usize, layout: Layout, ledger: &mut Ledger, is_stopped: &AtomicBool) {
-    while !is_stopped.load(Ordering::Relaxed) {
-        let plain = ledger.plain + 1;
-        let pair = ledger.pair + 1;
-        let mut pipeline = crate::client::encode(&["SET", &format!("plain:{id}"), &plain.to_string()]);
-        pipeline.extend(crate::client::encode(&["MULTI"]));
-        for side in ["left", "right"] {
-            pipeline.extend(crate::client::encode(&["SET", &format!("{side}:{id}"), &pair.to_string()]));
-        }
-        pipeline.extend(crate::client::encode(&["EXEC"]));
-        let timed = ledger.timed + 1;
-        let set = ["SET", &format!("timed:{id}"), &timed.to_string(), "EX", "1000"];
-        pipeline.extend(crate::client::encode(&set[..if has_expiry(layout, timed) { 5 } else { 3 }]));
-        if client.try_send(&pipeline).is_err() {
-            return;
-        }
-        for (step, expected) in ["OK", "OK", "QUEUED", "QUEUED", "[OK OK]", "OK"].iter().enumerate() {
-            match client.try_reply() {
-                Ok(reply) => assert_eq!(reply, *expected),
-                Err(_) => return,
-            }
-            match step {
-                0 => ledger.plain = plain,
-                4 => ledger.pair = pair,
-                5 => ledger.timed = timed,
-                _ => {}
-            }
-        }
-    }
-}
-
-fn number(client: &mut Client, key: &str) -> u64 {
-    let reply = client.call(&["GET", key]);
-    reply.trim_matches('\'').parse().unwrap_or(0)
-}
-
-/// True if the number `timed` is stored with an expiry. The raw layout has none.
-fn has_expiry(layout: Layout, timed: u64) -> bool {
-    layout == Layout::Typed && timed.is_multiple_of(2)
-}
-
-fn verify(server: &ServerProcess, layout: Layout, ledgers: &mut [Ledger; CLIENTS]) {
-    let mut client = server.client();
-    for (id, ledger) in ledgers.iter_mut().enumerate() {
-        let plain = number(&mut client, &format!("plain:{id}"));
-        assert!((ledger.plain..=ledger.plain + 1).contains(&plain), "plain {plain} of {}", ledger.plain);
-        let left = number(&mut client, &format!("left:{id}"));
-        let right = number(&mut client, &format!("right:{id}"));
-        assert_eq!(left, right, "a transaction is half applied");
-        assert!((ledger.pair..=ledger.pair + 1).contains(&left), "pair {left} of {}", ledger.pair);
-        let timed = number(&mut client, &format!("timed:{id}"));
-        assert!((ledger.timed..=ledger.timed + 1).contains(&timed), "timed {timed} of {}", ledger.timed);
-        let ttl = client.call(&["TTL", &format!("timed:{id}")]);
-        let is_right = (ttl != ":-1") == has_expiry(layout, timed);
-        assert!(timed == 0 || is_right, "an expiry is half applied: {timed} has the TTL {ttl}");
-        *ledger = Ledger { plain, pair: left, timed };
-    }
-}
-
-fn kills(layout: Layout, sync: SyncMode, rounds: u32) {
+fn kills(layout: Layout, sync: SyncMode, rounds: u64) {
+    let rounds = crate::model::number("TERRACE_KILLS").unwrap_or(rounds);
     let dir = tempfile::tempdir().unwrap();
     let mut ledgers = [Ledger::default(); CLIENTS];
     for round in 0..rounds {
         let server = ServerProcess::start(dir.path(), layout, sync);
-        verify(&server, layout, &mut ledgers);
+        let mut client = server.client();
+        ledgers = ledger::verify(&mut client, layout, &ledgers, &ledgers);
+        if layout == Layout::Typed {
+            ledger::delete_lists(&mut client, &mut ledgers);
+        }
+        let shared = ledgers.map(Mutex::new);
         let is_stopped = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            for (id, ledger) in ledgers.iter_mut().enumerate() {
+            for (id, ledger) in shared.iter().enumerate() {
                 let mut client = server.client();
                 let is_stopped = &is_stopped;
-                scope.spawn(move || write(&mut client, id, layout, ledger, is_stopped));
+                scope.spawn(move || ledger::write(&mut client, id, layout, ledger, is_stopped));
             }
-            std::thread::sleep(Duration::from_millis(20 + u64::from(round) * 17 % 100));
+            std::thread::sleep(Duration::from_millis(20 + round * 17 % 100));
             server.kill();
             is_stopped.store(true, Ordering::Relaxed);
         });
+        ledgers = ledger::copy(&shared);
     }
     let server = ServerProcess::start(dir.path(), layout, sync);
-    verify(&server, layout, &mut ledgers);
-    assert!(ledgers.iter().all(|ledger| ledger.plain > 0 && ledger.pair > 0), "the load was no load");
+    ledger::verify(&mut server.client(), layout, &ledgers, &ledgers);
+    assert!(ledgers.iter().all(|ledger| ledger.is_used(layout)), "the load was no load: {ledgers:?}");
 }
 
 #[test]

@@ -307,14 +307,13 @@ fn argument(random: &SeededRandom, arg: Arg) -> Option<String> {
 
 /// State of a run that both servers share.
 struct Run {
-    random: SeededRandom,
     is_typed: bool,
     is_in_multi: bool,
     log: Vec<String>,
 }
 
 impl Run {
-    fn command(&self) -> Vec<String> {
+    fn command(&self, random: &SeededRandom) -> Vec<String> {
         let groups: &[&[&[Arg]]] = match (self.is_typed, self.is_in_multi) {
             (true, false) => {
                 &[COMMANDS, TYPED_COMMANDS, OBJECT_COMMANDS, OBJECT_COMMANDS, OBJECT_COMMANDS, ALONE_COMMANDS]
@@ -322,15 +321,15 @@ impl Run {
             (true, true) => &[COMMANDS, TYPED_COMMANDS, OBJECT_COMMANDS, OBJECT_COMMANDS],
             (false, _) => &[COMMANDS],
         };
-        let group = pick(&self.random, groups);
+        let group = pick(random, groups);
         // The destructive commands are rare.
         let group =
-            if std::ptr::eq(group, ALONE_COMMANDS) && self.random.uniform(8) > 0 { COMMANDS } else { group };
-        let mut row = pick(&self.random, group);
+            if std::ptr::eq(group, ALONE_COMMANDS) && random.uniform(8) > 0 { COMMANDS } else { group };
+        let mut row = pick(random, group);
         if matches!(row, [Word("SPOP"), ..]) && !self.is_in_multi {
             // A count below the size would return random members.
-            let count = pick(&self.random, &["99", "99", "0", "-1", "x"]);
-            return vec!["SPOP".into(), argument(&self.random, SetKey).unwrap(), count.into()];
+            let count = pick(random, &["99", "99", "0", "-1", "x"]);
+            return vec!["SPOP".into(), argument(random, SetKey).unwrap(), count.into()];
         }
         // The reply of EXEC would hold the keys in the order of each server.
         let is_listed = self.is_in_multi && matches!(row, [Word(name), ..] if LISTS.contains(name));
@@ -339,7 +338,7 @@ impl Run {
         if is_listed || is_counted {
             row = &[Word("EXISTS"), Key, Key, Key, Key];
         }
-        row.iter().filter_map(|arg| argument(&self.random, *arg)).collect()
+        row.iter().filter_map(|arg| argument(random, *arg)).collect()
     }
 
     /// Returns the latest lines of the log before line `end` that contain `word`.
@@ -350,8 +349,8 @@ impl Run {
     }
 
     /// Sends one command to both servers and compares the replies.
-    fn step(&mut self, ours: &mut Client, theirs: &mut Client) {
-        let command = self.command();
+    fn step(&mut self, random: &SeededRandom, ours: &mut Client, theirs: &mut Client) {
+        let command = self.command(random);
         let number: &[&str] = match command[0].as_str() {
             "INCRBYFLOAT" => &["STRLEN", &command[1]],
             "HINCRBYFLOAT" => &["HSTRLEN", &command[1], &command[2]],
@@ -429,8 +428,17 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Compares `steps` commands. Our server is killed after each `period` of them.
-fn compare(layout: Layout, seed: u64, steps: usize, period: usize) {
+/// Calls `step` with clients of our server and of redis-server, and with random numbers of `seed`.
+/// Our server is killed and started again after each `period` of the `steps` calls. The last
+/// argument is true in the first call after that. The variables `TERRACE_MODEL_SEED` and
+/// `TERRACE_MODEL_STEPS` choose other numbers.
+pub(crate) fn beside_redis(
+    layout: Layout,
+    seed: u64,
+    steps: usize,
+    period: usize,
+    mut step: impl FnMut(&SeededRandom, &mut Client, &mut Client, bool),
+) {
     let Some(redis) = RedisServer::start() else {
         eprintln!("NOT TESTED: redis-server 7.0 is not installed, so its replies are not compared");
         return;
@@ -440,19 +448,25 @@ fn compare(layout: Layout, seed: u64, steps: usize, period: usize) {
     println!("seed {seed}");
     let dir = tempfile::tempdir().unwrap();
     let random = SeededRandom::new(seed);
-    let mut run = Run { random, is_typed: layout == Layout::Typed, is_in_multi: false, log: Vec::new() };
     let mut left = steps;
     while left > 0 {
         let server = ServerProcess::start(dir.path(), layout, SyncMode::No);
         let mut ours = server.client();
         let mut theirs = Client::connect(redis.address);
-        run.is_in_multi = false;
-        for _ in 0..period.min(left) {
-            run.step(&mut ours, &mut theirs);
+        for index in 0..period.min(left) {
+            step(&random, &mut ours, &mut theirs, index == 0);
         }
         left -= period.min(left);
         server.kill();
     }
+}
+
+fn compare(layout: Layout, seed: u64, steps: usize, period: usize) {
+    let mut run = Run { is_typed: layout == Layout::Typed, is_in_multi: false, log: Vec::new() };
+    beside_redis(layout, seed, steps, period, |random, ours, theirs, is_new| {
+        run.is_in_multi &= !is_new;
+        run.step(random, ours, theirs);
+    });
 }
 
 #[test]

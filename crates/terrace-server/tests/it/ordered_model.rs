@@ -6,11 +6,9 @@
 //! Therefore the replies are equal byte by byte.
 
 use terrace::env::{Random, SeededRandom};
-use terrace_server::{Layout, SyncMode};
+use terrace_server::Layout;
 
-use crate::client::Client;
-use crate::model::{RedisServer, number};
-use crate::process::ServerProcess;
+use crate::model::beside_redis;
 
 /// Commands as words. `$` begins a random argument, `?` one of several words or none, `!` one of
 /// several words.
@@ -215,47 +213,29 @@ fn command(random: &SeededRandom, template: &str) -> Vec<String> {
 
 /// Compares the replies of both servers to `steps` commands of `groups`.
 fn compare(groups: &[&[&str]], seed: u64, steps: usize, period: usize) {
-    let Some(redis) = RedisServer::start() else {
-        eprintln!("NOT TESTED: redis-server 7.0 is not installed, so its replies are not compared");
-        return;
-    };
-    let seed = number("TERRACE_MODEL_SEED").unwrap_or(seed);
-    let steps = number("TERRACE_MODEL_STEPS").map_or(steps, |steps| steps as usize);
-    println!("seed {seed}");
-    let dir = tempfile::tempdir().unwrap();
-    let random = SeededRandom::new(seed);
     let mut log: Vec<String> = Vec::new();
-    for _ in 0..steps.div_ceil(period) {
-        let server = ServerProcess::start(dir.path(), Layout::Typed, SyncMode::No);
-        let mut ours = server.client();
-        let mut theirs = Client::connect(redis.address);
-        let mut is_in_multi = false;
-        for _ in 0..period {
-            let group = groups[random.uniform(groups.len() as u64) as usize];
-            let command = command(&random, pick(&random, group));
-            // Redis counts HELLO within MULTI as an error of the command, not of the transaction.
-            if command[0] == "HELLO" && is_in_multi {
-                continue;
-            }
-            let expected = theirs.call(&command);
-            let found = ours.call(&command);
-            // The greeting names the server.
-            let is_equal = expected == found || command[0] == "HELLO";
-            log.push(format!("{command:?} -> {found}"));
-            match command[0].as_str() {
-                "MULTI" => is_in_multi = true,
-                "EXEC" => is_in_multi = false,
-                _ => {}
-            }
-            let last = log.len().saturating_sub(40);
-            assert!(
-                is_equal,
-                "{command:?}\n  redis: {expected}\n  ours:  {found}\n{}",
-                log[last..].join("\n")
-            );
+    let mut is_in_multi = false;
+    beside_redis(Layout::Typed, seed, steps, period, |random, ours, theirs, is_new| {
+        is_in_multi &= !is_new;
+        let group = groups[random.uniform(groups.len() as u64) as usize];
+        let command = command(random, pick(random, group));
+        // Redis counts HELLO within MULTI as an error of the command, not of the transaction.
+        if command[0] == "HELLO" && is_in_multi {
+            return;
         }
-        server.kill();
-    }
+        let expected = theirs.call(&command);
+        let found = ours.call(&command);
+        // The greeting names the server.
+        let is_equal = expected == found || command[0] == "HELLO";
+        log.push(format!("{command:?} -> {found}"));
+        match command[0].as_str() {
+            "MULTI" => is_in_multi = true,
+            "EXEC" => is_in_multi = false,
+            _ => {}
+        }
+        let last = log[log.len().saturating_sub(40)..].join("\n");
+        assert!(is_equal, "{command:?}\n  redis: {expected}\n  ours:  {found}\n{last}");
+    });
 }
 
 #[test]

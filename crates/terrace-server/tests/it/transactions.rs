@@ -102,6 +102,71 @@ fn other_commands() {
 }
 
 #[test]
+fn flushes_and_swaps_within_multi() {
+    crate::server::with_client(|client| {
+        client.check(&[
+            ("MSET a 1 b 2", "OK"),
+            ("MULTI", "OK"),
+            ("SET c 3", "QUEUED"),
+            ("FLUSHALL", "QUEUED"),
+            ("DBSIZE", "QUEUED"),
+            ("SET d 4", "QUEUED"),
+            ("SWAPDB 0 5", "QUEUED"),
+            ("SET e 5", "QUEUED"),
+            ("FLUSHDB", "QUEUED"),
+            ("RPUSH f 6", "QUEUED"),
+            ("EXEC", "[OK OK :0 OK OK OK OK :1]"),
+            ("KEYS *", "['f']"),
+            ("SELECT 5", "OK"),
+            ("KEYS *", "['d']"),
+            ("EVAL redis.call('flushall')return(redis.call('dbsize')) 0", ":0"),
+            ("DBSIZE", ":0"),
+        ]);
+    });
+    // Changes before and after the flush, in either namespace.
+    assert_eq!(exec_after("a", &["MULTI", "FLUSHDB", "EXEC"]), "nil");
+    assert_eq!(exec_after("x", &["MULTI", "SET x 1", "FLUSHDB", "EXEC"]), "nil");
+    assert_eq!(exec_after("x", &["MULTI", "FLUSHDB", "SET x 1", "EXEC"]), "nil");
+    assert_eq!(exec_after("x", &["MULTI", "FLUSHALL", "SET y 1", "EXEC"]), "[OK]");
+}
+
+/// Two clients: the lines of the first one begin with a space.
+#[track_caller]
+fn check_stale(lines: &[(&str, &str)]) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |config| config.enable_debug = true);
+    let mut clients = [server.client(), server.client()];
+    clients[1].check(&[("DEBUG SET-ACTIVE-EXPIRE 0", "OK"), ("SET a 1 PX 1", "OK")]);
+    std::thread::sleep(Duration::from_millis(10));
+    for (line, expected) in lines {
+        clients[usize::from(!line.starts_with(' '))].check(&[(line, expected)]);
+    }
+    clients[0].check(&[("MULTI", "OK"), ("SET mine 1", "QUEUED"), ("EXEC", "[OK]")]);
+}
+
+#[test]
+fn watch_of_an_expired_key() {
+    check_stale(&[(" WATCH a", "OK"), ("FLUSHDB", "OK")]);
+    check_stale(&[(" WATCH a", "OK"), ("SWAPDB 0 1", "OK")]);
+    check_stale(&[(" SELECT 1", "OK"), (" WATCH a", "OK"), ("SWAPDB 0 1", "OK")]);
+    check_stale(&[(" WATCH a", "OK"), ("DEL a", ":0")]);
+}
+
+#[test]
+fn deletion_of_a_watched_expired_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |config| config.enable_debug = true);
+    let mut client = server.client();
+    client.check(&[("DEBUG SET-ACTIVE-EXPIRE 0", "OK"), ("SET a 1 PX 1", "OK")]);
+    std::thread::sleep(Duration::from_millis(10));
+    client.check(&[("WATCH a", "OK"), ("DEBUG SET-ACTIVE-EXPIRE 1", "OK")]);
+    while !client.run("INFO stats").contains("expired_keys:1") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    client.check(&[("MULTI", "OK"), ("PING", "QUEUED"), ("EXEC", "[PONG]")]);
+}
+
+#[test]
 fn expiry_of_a_watched_key() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), |_| {});

@@ -41,7 +41,8 @@ pub(super) fn dump(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
-fn encode_entry(call: &mut Call<'_>, key: &[u8], entry: &Entry) -> CommandResult<Vec<u8>> {
+/// Returns the value of `entry` in Redis' format, without version and checksum.
+pub(super) fn encode_entry(call: &mut Call<'_>, key: &[u8], entry: &Entry) -> CommandResult<Vec<u8>> {
     if entry.header.value_type == ValueType::String {
         return Ok(encode::string(entry.value()));
     }

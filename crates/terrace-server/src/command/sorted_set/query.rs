@@ -1,6 +1,7 @@
 //! Counts, scores and ranks; ZSCAN.
 
 use super::{LexRange, ScoreRange, ScoreScan, Scored, SortedSet};
+use crate::command::members::ScanOptions;
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::glob;
@@ -122,12 +123,6 @@ fn rank(call: &mut Call<'_>, set: &SortedSet, member: &[u8]) -> CommandResult<Op
     Err(super::damaged())
 }
 
-/// Options of ZSCAN.
-struct ScanOptions<'a> {
-    pattern: Option<&'a [u8]>,
-    count: u64,
-}
-
 /// ZSCAN key cursor [MATCH pattern] [COUNT count]
 ///
 /// A sorted set that Redis would store in its compact encoding is returned as a whole, like there.
@@ -139,7 +134,7 @@ pub(in crate::command) fn zscan(call: &mut Call<'_>, args: Args<'_>) -> CommandR
         call.reply.array(0);
         return Ok(());
     };
-    let options = parse_scan(args)?;
+    let options = ScanOptions::parse(args)?;
     let (found, next) = match &set {
         set if set.is_compact() => (set.scan(&mut call.view, false)?.take(u64::MAX)?, 0),
         set => scan_part(call, set, cursor, options.count)?,
@@ -163,9 +158,9 @@ fn scan_part(
     call: &mut Call<'_>,
     set: &SortedSet,
     cursor: u64,
-    count: u64,
+    count: usize,
 ) -> CommandResult<(Vec<Scored>, u64)> {
-    call.check_members_on_worker(count)?;
+    call.check_members_on_worker(count as u64)?;
     let mut range = MemberRange::prefix(&[super::BY_MEMBER]);
     if cursor != 0 {
         let position = call.shared.store.cursors.get(cursor);
@@ -182,27 +177,10 @@ fn scan_part(
         let score = super::decode_score(value).ok_or_else(super::damaged)?;
         bytes += member.len();
         found.push((member.to_vec(), score));
-        if found.len() as u64 >= count || bytes > MAX_SCAN_BYTES {
+        if found.len() >= count || bytes > MAX_SCAN_BYTES {
             let next = call.shared.store.cursors.insert(member.to_vec());
             return Ok((found, next));
         }
     }
     Ok((found, 0))
-}
-
-fn parse_scan(args: Args<'_>) -> CommandResult<ScanOptions<'_>> {
-    let mut options = ScanOptions { pattern: None, count: 10 };
-    for index in (3..args.len()).step_by(2) {
-        if index + 1 == args.len() {
-            return Err(Failure::SYNTAX);
-        } else if args.is(index, "MATCH") {
-            options.pattern = Some(args.at(index + 1));
-        } else if args.is(index, "COUNT") {
-            let count = u64::try_from(args.integer(index + 1)?).ok();
-            options.count = count.filter(|count| *count > 0).ok_or(Failure::SYNTAX)?;
-        } else {
-            return Err(Failure::SYNTAX);
-        }
-    }
-    Ok(options)
 }

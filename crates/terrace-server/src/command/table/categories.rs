@@ -28,22 +28,6 @@ pub(crate) static CATEGORIES: &[&str] = &[
     "scripting",
 ];
 
-/// Commands of the category `dangerous` that do not administer the server.
-static DANGEROUS: &[&str] = &[
-    "flushall",
-    "flushdb",
-    "info",
-    "keys",
-    "migrate",
-    "restore",
-    "restore-asking",
-    "role",
-    "sort",
-    "sort_ro",
-    "swapdb",
-    "terrace.delrange",
-];
-
 /// True if `command` with the arguments `args` is in the category `category`.
 pub(crate) fn is_in_category(command: &Command, args: Option<Args<'_>>, category: &str) -> bool {
     let has = |flag| command.flags.contains(flag);
@@ -54,7 +38,7 @@ pub(crate) fn is_in_category(command: &Command, args: Option<Args<'_>>, category
         "fast" => has(Flags::FAST),
         "slow" => !has(Flags::FAST),
         "admin" => is_admin,
-        "dangerous" => is_admin || DANGEROUS.contains(&command.name),
+        "dangerous" => is_admin || has(Flags::DANGEROUS),
         "blocking" => has(Flags::BLOCKING),
         "connection" => command.group == category || matches!(command.name, "command" | "wait"),
         "keyspace" => {

@@ -49,6 +49,18 @@ impl Flags {
     pub(crate) const NO_AUTH: Flags = NO_AUTH;
     /// Is allowed for a subscriber in version 2 of the protocol.
     pub(crate) const WHILE_SUBSCRIBED: Flags = WHILE_SUBSCRIBED;
+    /// Is an error in scripts: it needs a connection of its own, or runs other commands.
+    pub(crate) const NO_SCRIPT: Flags = NO_SCRIPT;
+    /// Is allowed while a script exceeds its time limit.
+    pub(crate) const ALLOW_BUSY: Flags = ALLOW_BUSY;
+    /// Is a container of subcommands.
+    pub(crate) const CONTAINER: Flags = CONTAINER;
+    /// Runs commands or subcommands that may change something.
+    pub(crate) const MAY_WRITE: Flags = MAY_WRITE;
+    /// Touches no keys, or only counts and names of the server.
+    pub(crate) const NO_KEYS: Flags = NO_KEYS;
+    /// Is in the category `dangerous`, without the flag `admin`.
+    pub(crate) const DANGEROUS: Flags = DANGEROUS;
 }
 
 pub(super) const SCRIPT: Flags = Flags(1 << 20);
@@ -66,6 +78,12 @@ pub(super) const NO_MULTI: Flags = Flags(1 << 8);
 pub(super) const NOT_QUEUED: Flags = Flags(1 << 9);
 pub(super) const NO_AUTH: Flags = Flags(1 << 10);
 pub(super) const WHILE_SUBSCRIBED: Flags = Flags(1 << 11);
+pub(super) const NO_SCRIPT: Flags = Flags(1 << 12);
+pub(super) const ALLOW_BUSY: Flags = Flags(1 << 13);
+pub(super) const CONTAINER: Flags = Flags(1 << 14);
+pub(super) const MAY_WRITE: Flags = Flags(1 << 15);
+pub(super) const NO_KEYS: Flags = Flags(1 << 16);
+pub(super) const DANGEROUS: Flags = Flags(1 << 17);
 pub(super) const READ_FAST: Flags = READ.and(FAST);
 pub(super) const WRITE_FAST: Flags = WRITE.and(FAST);
 
@@ -75,7 +93,9 @@ static NAMES: &[(Flags, &str)] = &[
     (FAST, "fast"),
     (ADMIN, "admin"),
     (PUBSUB, "pubsub"),
+    (NO_SCRIPT, "noscript"),
     (BLOCKING, "blocking"),
     (NO_MULTI, "no_multi"),
     (NO_AUTH, "no_auth"),
+    (ALLOW_BUSY, "allow_busy"),
 ];

@@ -4,6 +4,7 @@
 //!   supported.rs     rows with a function
 //!   objects.rs       rows with a function, for types other than strings
 //!   ordered.rs       rows of lists, sorted sets and geo
+//!   server.rs        rows of the server, and beyond Redis
 //!   unsupported.rs   rows of the other commands of Redis 7.0
 //! ```
 
@@ -12,6 +13,7 @@ mod categories;
 mod flags;
 mod objects;
 mod ordered;
+mod server;
 mod supported;
 mod unsupported;
 
@@ -44,9 +46,16 @@ pub(crate) struct Keys {
     /// Last key. A negative position counts from the end.
     pub(crate) last: i32,
     pub(crate) step: usize,
+    /// Position of the number of further keys, which follow it, or 0.
+    pub(crate) count_at: usize,
 }
 
 impl Keys {
+    /// Adds keys after their number at `position`.
+    const fn and_counted(self, position: usize) -> Keys {
+        Keys { count_at: position, ..self }
+    }
+
     /// True if there is always one key.
     pub(crate) fn is_single(self) -> bool {
         self.first > 0 && self.last == self.first as i32
@@ -62,7 +71,7 @@ impl Keys {
         (begin..end.min(len)).step_by(self.step.max(1))
     }
 
-    /// Keys of a command.
+    /// Keys of a command at the positions of its row.
     pub(crate) fn of<'a>(self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
         self.positions(args.len()).map(move |index| args.at(index))
     }
@@ -84,6 +93,13 @@ pub(crate) struct Command {
     pub(crate) handler: Handler,
 }
 
+impl Command {
+    /// True if the command changes the subscriptions of the client.
+    pub(crate) fn changes_subscriptions(&self) -> bool {
+        self.flags.contains(flags::PUBSUB.and(Flags::WHILE_SUBSCRIBED))
+    }
+}
+
 /// No keys.
 const NONE: Keys = keys(0, 0, 0);
 /// The first argument is the key.
@@ -92,7 +108,7 @@ const FIRST: Keys = keys(1, 1, 1);
 const ALL: Keys = keys(1, -1, 1);
 
 const fn keys(first: usize, last: i32, step: usize) -> Keys {
-    Keys { first, last, step }
+    Keys { first, last, step, count_at: 0 }
 }
 
 const fn row(
@@ -140,8 +156,8 @@ static GROUPS: &[&[Command]] = &[
     supported::PUBSUB,
     supported::CONNECTION,
     supported::SCRIPTING,
-    supported::SERVER,
-    supported::TERRACE,
+    server::SERVER,
+    server::TERRACE,
     ordered::LIST,
     ordered::SORTED_SET,
     ordered::GEO,

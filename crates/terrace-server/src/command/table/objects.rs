@@ -1,7 +1,7 @@
 //! Rows of the commands for objects.
 
 use super::super::{dump, hashes, sets, sort};
-use super::flags::{ALONE, READ, READ_FAST, WRITE, WRITE_FAST};
+use super::flags::{ALONE, DANGEROUS, READ, READ_FAST, WRITE, WRITE_FAST};
 use super::{ALL, Command, FIRST, NONE, keys, row};
 
 /// Commands of the group `hash`.
@@ -49,7 +49,16 @@ pub(super) static SET: &[Command] = &[
     row("sdiff", -2, READ, ALL, "set", "1.0.0", "Members of the first set only", sets::sdiff),
     row("sdiffstore", -3, WRITE, ALL, "set", "1.0.0", "Stores a difference", sets::sdiffstore),
     row("sinter", -2, READ, ALL, "set", "1.0.0", "Members of all sets", sets::sinter),
-    row("sintercard", -3, READ, NONE, "set", "7.0.0", "Number of members of all sets", sets::sintercard),
+    row(
+        "sintercard",
+        -3,
+        READ,
+        NONE.and_counted(1),
+        "set",
+        "7.0.0",
+        "Number of members of all sets",
+        sets::sintercard,
+    ),
     row("sinterstore", -3, WRITE, ALL, "set", "1.0.0", "Stores an intersection", sets::sinterstore),
     row("sismember", 3, READ_FAST, FIRST, "set", "1.0.0", "Tells whether a member exists", sets::sismember),
     row("smembers", 2, READ, FIRST, "set", "1.0.0", "Returns all members", sets::smembers),
@@ -69,7 +78,7 @@ pub(super) static GENERIC: &[Command] = &[
     row(
         "restore",
         -4,
-        WRITE,
+        WRITE.and(DANGEROUS),
         FIRST,
         "generic",
         "2.6.0",
@@ -80,12 +89,21 @@ pub(super) static GENERIC: &[Command] = &[
     row(
         "sort",
         -2,
-        WRITE.and(ALONE),
+        WRITE.and(ALONE).and(DANGEROUS),
         FIRST,
         "generic",
         "1.0.0",
         "Returns or stores elements in order",
         sort::sort,
     ),
-    row("sort_ro", -2, READ, FIRST, "generic", "7.0.0", "Returns elements in order", sort::sort_ro),
+    row(
+        "sort_ro",
+        -2,
+        READ.and(DANGEROUS),
+        FIRST,
+        "generic",
+        "7.0.0",
+        "Returns elements in order",
+        sort::sort_ro,
+    ),
 ];
