@@ -276,8 +276,17 @@ impl ExpectedState {
         for (key, value) in expected {
             let entry = next()?;
             if entry.as_ref() != Some(&(key.clone(), value.clone())) {
-                let found = entry.map(|(key, value)| describe(&key, &value));
-                return Err(format!("write {write}: {found:?}, expected {}", describe(&key, &value)));
+                let expected = describe(&key, &value);
+                let shown = entry.map(|(key, value)| describe(&key, &value));
+                // A run that cannot be read ends early, and the iterator returns its error last.
+                let error = loop {
+                    match next() {
+                        Ok(Some(_)) => {}
+                        Ok(None) => break String::new(),
+                        Err(error) => break format!(", then {error}"),
+                    }
+                };
+                return Err(format!("write {write}: {shown:?}, expected {expected}{error}"));
             }
         }
         match next()? {

@@ -209,8 +209,7 @@ impl DbInner {
         if tail.poll_manifest()? {
             return Ok(Attempt::Outdated);
         }
-        let missing =
-            |path: PathBuf| Error::corruption(&path, None, "is missing, but the MANIFEST lists it");
+        let missing = |path: PathBuf| Error::corruption(&path, None, "is missing, but the MANIFEST lists it");
         if let Some(path) = missing_table {
             return Ok(Attempt::Contradiction(missing(path)));
         }
