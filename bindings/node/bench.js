@@ -77,7 +77,7 @@ async function main () {
       rounds[name].push(result)
     }
   }
-  console.log('| ns per operation | classic-level | terrace-level | ratio | processor time | |\n|---|---:|---:|---:|---:|---:|')
+  console.log('| ns per operation | classic-level | terrace-level | ratio | classic-level, processor time | terrace-level, processor time |\n|---|---:|---:|---:|---:|---:|')
   for (const row of Object.keys(ROWS)) {
     const of = (name, kind) => median(rounds[name].map(result => result[row][kind]))
     const [classic, terrace] = [of('classic', 'wall'), of('terrace', 'wall')]

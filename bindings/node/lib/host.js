@@ -10,9 +10,6 @@ const NO_FILL_CACHE = 1
 const VALUE_AS_BUFFER = 2
 const ONLY_EXISTENCE = 4
 
-// Result of a read that needs a worker thread.
-const WOULD_WAIT = -1
-
 /**
  * An open native database, and the choice of the thread that answers a call.
  *
@@ -150,43 +147,31 @@ class Host {
 
   /** Reads all keys at the state of one moment, if need be in several turns. */
   async #readMany (keys, flags, snapshot) {
-    if (!this.#usesMainThread) return this.#readOnWorker(keys, flags, snapshot)
-    const values = []
-    const start = this.#readSome(keys, flags, snapshot, values)
-    if (start === keys.length) return values
-    if (start === WOULD_WAIT) return this.#readOnWorker(keys, flags, snapshot)
-    // The state may change before the next turn. So far, no other code has run.
-    const own = snapshot === 0 ? binding.snapshotNew(this.db) : 0
+    const own = snapshot === 0 && keys.length > 1 ? binding.snapshotNew(this.db) : 0
     try {
-      return await this.task(this.#readRest(keys, flags, snapshot || own, values))
+      return await this.task(this.#readManyAt(keys, flags, snapshot || own))
     } finally {
       if (own !== 0) binding.snapshotFree(own)
     }
   }
 
-  async #readRest (keys, flags, snapshot, values) {
-    while (values.length < keys.length) {
-      await nextTurn()
-      const start = this.#readSome(keys, flags, snapshot, values)
-      if (start === WOULD_WAIT) return this.#readOnWorker(keys, flags, snapshot)
+  async #readManyAt (keys, flags, snapshot) {
+    if (!this.#usesMainThread) return this.#readOnWorker(keys, flags, snapshot)
+    const values = new Array(keys.length)
+    const waiting = [] // Indexes of the keys that one call of a worker reads.
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i]
+      while (!mayAnswer(key.length)) await nextTurn()
+      const value = binding.tryGet(this.db, key, flags, snapshot)
+      values[i] = value
+      if (value === null) waiting.push(i)
+      else count(value?.length ?? 0)
+    }
+    if (waiting.length > 0) {
+      const rest = await this.#readOnWorker(waiting.map(i => keys[i]), flags, snapshot)
+      waiting.forEach((index, i) => { values[index] = rest[i] })
     }
     return values
-  }
-
-  /**
-   * Appends values until all keys are read or the time of this turn is used. Returns the number of
-   * values, or WOULD_WAIT.
-   */
-  #readSome (keys, flags, snapshot, values) {
-    for (let i = values.length; i < keys.length; i++) {
-      const key = keys[i]
-      if (!mayAnswer(key.length)) break
-      const value = binding.tryGet(this.db, key, flags, snapshot)
-      if (value === null) return WOULD_WAIT
-      if (value !== undefined) count(value.length ?? 0)
-      values.push(value)
-    }
-    return values.length
   }
 }
 

@@ -145,7 +145,7 @@ fn grow(batch: &mut WriteBatch, add: impl FnOnce(&mut WriteBatch)) -> Result<u64
 }
 
 /// Appends a put or a delete to `batch`, or nothing if it fails. Returns the size of the batch.
-fn append<'call>(call: &Call<'call>, batch: &mut WriteBatch, has_value: bool) -> Result<u64> {
+fn append(call: &Call<'_>, batch: &mut WriteBatch, has_value: bool) -> Result<u64> {
     let mut key = Vec::new();
     call.append_bytes(call.argument(1), &mut key)?;
     if has_value {

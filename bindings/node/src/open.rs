@@ -161,9 +161,9 @@ impl OpenOptions {
     }
 
     pub(crate) fn to_engine(&self) -> Result<Options> {
-        let mut options = Options::default();
-        options.create_if_missing = self.create_if_missing == Some(true);
-        options.error_if_exists = self.error_if_exists == Some(true);
+        let mut options = Options::default()
+            .create_if_missing(self.create_if_missing == Some(true))
+            .error_if_exists(self.error_if_exists == Some(true));
         options.compression = match &self.compression {
             None | Some(napi::Either::A(true)) => None,
             Some(napi::Either::A(false)) => Some(&compress::NO_COMPRESSION),

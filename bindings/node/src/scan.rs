@@ -84,7 +84,7 @@ impl Scan {
         Ok(encode(&lengths, &data, !self.iter.valid()))
     }
 
-    /// Appends the keys of the next entries to `keys`, at most `count`. Returns false at the end.
+    /// Calls `each` with the keys of the next entries, at most `count`. Returns false at the end.
     pub(crate) fn take_keys(&mut self, count: usize, mut each: impl FnMut(&[u8])) -> Result<bool> {
         self.move_to_position();
         for _ in 0..count {

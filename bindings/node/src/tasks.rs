@@ -103,7 +103,10 @@ pub(crate) fn close(db: f64) -> napi::Result<Promise<()>> {
     spawn(|()| (), move || database.close())
 }
 
-fn to_buffers(values: Vec<Option<Vec<u8>>>) -> Vec<Option<Buffer>> {
+/// Values of keys. A missing one is None.
+type Values = Vec<Option<Vec<u8>>>;
+
+fn to_buffers(values: Values) -> Vec<Option<Buffer>> {
     values.into_iter().map(|value| value.map(Buffer::from)).collect()
 }
 
@@ -116,7 +119,7 @@ pub(crate) fn get_many(
     only_existence: bool,
     fill_cache: bool,
     snapshot: f64,
-) -> napi::Result<Promise<Vec<Option<Vec<u8>>>, Vec<Option<Buffer>>>> {
+) -> napi::Result<Promise<Values, Vec<Option<Buffer>>>> {
     let (db, options) = reader(db, snapshot, fill_cache)?;
     let keys: Vec<_> = keys.iter().map(to_vec).collect();
     spawn(to_buffers, move || match only_existence {
@@ -189,7 +192,7 @@ fn clear_some(db: &Db, options: &ReadOptions, limit: f64, reverse: bool) -> Resu
         let has_more = scan.take_keys(left.min(CLEAR_BATCH_KEYS), |key| {
             batch.delete(key);
         })?;
-        left -= batch.len() as usize;
+        left -= batch.len();
         db.write(&batch)?;
         if !has_more || left == 0 {
             return Ok(());

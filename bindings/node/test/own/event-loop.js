@@ -142,3 +142,22 @@ test('clear() of few and many keys', async t => {
   t.same(await db.keys().all(), ['later'])
   await snapshot.close()
 })
+
+test('getMany() of keys in memory, in unread blocks, and of missing keys', async t => {
+  const db = new TerraceLevel(temporaryDirectory(), { compression: true })
+  const keys = Array.from({ length: 5000 }, (_, i) => String(i))
+  await db.batch(keys.map(key => ({ type: 'put', key, value: key + 'v'.repeat(100) })))
+  await db.compactRange('', 'x')
+  await db.close()
+  await db.open()
+  await db.put('7', 'new')
+  const read = ['7', 'missing', ...keys.slice(1000, 3000), 'none', '7']
+  const expected = read.map(key => key === '7' ? 'new' : keys.includes(key) ? key + 'v'.repeat(100) : undefined)
+  const present = expected.map(value => value !== undefined)
+  t.same(await db.hasMany(read), present)
+  const isExpected = values => values.every((value, i) => value === expected[i])
+  t.ok(isExpected(await db.getMany(read)))
+  t.same(await db.hasMany(read), present)
+  t.ok(isExpected(await db.getMany(read)), 'again, from memory')
+  await db.close()
+})
