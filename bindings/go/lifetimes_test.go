@@ -217,14 +217,33 @@ func collect(t *testing.T, what string, done func() bool) {
 	t.Errorf("%s: not freed by the garbage collector", what)
 }
 
+// residentBytes returns the memory of the process.
+func residentBytes(t *testing.T) int {
+	text, err := os.ReadFile("/proc/self/statm")
+	check(t, err)
+	var total, resident int
+	_, err = fmt.Sscan(string(text), &total, &resident)
+	check(t, err)
+	return resident * os.Getpagesize()
+}
+
 // Forgotten iterators, snapshots and transactions do not stay in the engine.
 func TestForgottenObjects(t *testing.T) {
 	db := openDB(t)
 	fill(t, db, 100)
-	for range 100_000 {
-		if it := db.NewIterator(nil); !it.Next() {
-			t.Fatal(it.Error())
+	forget := func() {
+		for range 100_000 {
+			if it := db.NewIterator(nil); !it.Next() {
+				t.Fatal(it.Error())
+			}
 		}
+	}
+	forget()
+	runtime.GC()
+	before := residentBytes(t)
+	forget()
+	if growth := residentBytes(t) - before; growth > 64<<20 {
+		t.Errorf("100,000 forgotten iterators need %d bytes", growth)
 	}
 	for range 100 {
 		_, err := db.Snapshot()

@@ -64,7 +64,7 @@ func (db *DB) writeOptions(wo *opt.WriteOptions) *terrace.WriteOptions {
 	return nil
 }
 
-// Put sets the value of a key. It may modify neither after the call.
+// Put sets the value of a key. Key and value are copied.
 func (db *DB) Put(key, value []byte, wo *opt.WriteOptions) error {
 	if err := db.beginWrite(); err != nil {
 		return err

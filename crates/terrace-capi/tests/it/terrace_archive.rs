@@ -18,7 +18,7 @@ fn symbols_of_archive(flag: &str) -> BTreeSet<String> {
 /// Returns the functions that `terrace.h` declares.
 fn declared_functions() -> BTreeSet<String> {
     let header = std::fs::read_to_string(crate_dir().join("../../include/terrace/terrace.h")).unwrap();
-    let called = header.split("(").filter_map(|before| before.rsplit([' ', '*', '\n']).next());
+    let called = header.split('(').filter_map(|before| before.rsplit([' ', '*', '\n']).next());
     called.filter(|name| name.starts_with("terrace_") && !name.contains('.')).map(str::to_owned).collect()
 }
 
