@@ -35,14 +35,14 @@ pub(crate) struct TableWriter {
 }
 
 impl TableWriter {
-    /// Creates the file of table `number` in `directory`.
+    /// Creates the file of table `number` in `directory`, with the name of `options`.
     pub(crate) fn create(
         env: &Env,
         directory: &Path,
         number: u64,
         options: &TableOptions,
     ) -> Result<TableWriter> {
-        TableWriter::create_at(env, directory.join(FileName::Table(number).to_string()), number, options)
+        TableWriter::create_at(env, directory.join((options.file_name)(number).to_string()), number, options)
     }
 
     /// Creates the file `path` of table `number`.
