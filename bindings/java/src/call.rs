@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use jni_sys::jint;
 use terrace::{Error, ErrorKind};
 
-use crate::raw::{ByteArray, Class, Env, ObjectArray, Thrown};
+use crate::raw::{ByteArray, Class, Env, Handle, ObjectArray, Thrown};
 
 /// Failure of a native function.
 pub(crate) enum Failure {
@@ -79,6 +79,14 @@ pub(crate) fn call<T>(
     };
     throw(env, class, failure);
     default
+}
+
+/// Frees the value of a handle, which becomes invalid.
+pub(crate) fn free_handle<T>(env: Env<'_>, class: Class<'_>, handle: Handle<'_, T>) {
+    call(env, class, (), || {
+        drop(handle.take());
+        Ok(())
+    });
 }
 
 #[cold]

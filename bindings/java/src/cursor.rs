@@ -4,7 +4,7 @@ use jni_sys::{jint, jlong};
 use terrace::{Db, DbIterator, ReadOptions, Snapshot, TransactionIterator};
 use terrace_sync::Mutex;
 
-use crate::call::{Failure, bytes, call, invalid, optional_bytes};
+use crate::call::{Failure, bytes, call, free_handle, invalid, optional_bytes};
 use crate::database::{read_options, required};
 use crate::raw::{Buffer, ByteArray, Class, Env, Handle, into_handle};
 
@@ -179,5 +179,5 @@ pub(crate) extern "system" fn fill<'a>(
 }
 
 pub(crate) extern "system" fn free<'a>(env: Env<'a>, class: Class<'a>, cursor: Handle<'a, Cursor>) {
-    call(env, class, (), || Ok(drop(cursor.take())));
+    free_handle(env, class, cursor);
 }

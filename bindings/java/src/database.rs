@@ -7,8 +7,7 @@ use std::time::Duration;
 use jni_sys::{jint, jlong};
 use terrace::{Db, FollowOptions, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 
-use crate::call::invalid;
-use crate::call::{Failure, bytes, call, items, new_items, optional_bytes, text, vec};
+use crate::call::{Failure, bytes, call, free_handle, invalid, items, new_items, optional_bytes, text, vec};
 use crate::options::{UserOptions, user_options};
 use crate::raw::{ByteArray, Class, Env, Handle, Object, ObjectArray, into_handle};
 
@@ -65,7 +64,7 @@ pub(crate) extern "system" fn shutdown<'a>(env: Env<'a>, class: Class<'a>, db: H
 }
 
 pub(crate) extern "system" fn free<'a>(env: Env<'a>, class: Class<'a>, db: Handle<'a, Db>) {
-    call(env, class, (), || Ok(drop(db.take())));
+    free_handle(env, class, db);
 }
 
 pub(crate) extern "system" fn get<'a>(
@@ -174,7 +173,7 @@ pub(crate) extern "system" fn free_snapshot<'a>(
     class: Class<'a>,
     snapshot: Handle<'a, Snapshot>,
 ) {
-    call(env, class, (), || Ok(drop(snapshot.take())));
+    free_handle(env, class, snapshot);
 }
 
 pub(crate) extern "system" fn property<'a>(

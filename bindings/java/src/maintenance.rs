@@ -74,7 +74,10 @@ pub(crate) extern "system" fn suspend_compactions<'a>(env: Env<'a>, class: Class
 }
 
 pub(crate) extern "system" fn resume_compactions<'a>(env: Env<'a>, class: Class<'a>, db: Handle<'a, Db>) {
-    call(env, class, (), || Ok(required(db)?.resume_compactions()));
+    call(env, class, (), || {
+        required(db)?.resume_compactions();
+        Ok(())
+    });
 }
 
 pub(crate) extern "system" fn flush<'a>(env: Env<'a>, class: Class<'a>, db: Handle<'a, Db>) {

@@ -1,5 +1,6 @@
 //! Options of a database: lines `name=value`, and the objects of the user.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use terrace::compress::codec_by_name;
@@ -28,23 +29,50 @@ struct Setting {
 
 /// All options.
 static SETTINGS: &[Setting] = &[
-    Setting { name: "create_if_missing", set: |o, v| Some(o.create_if_missing = v.parse().ok()?) },
-    Setting { name: "error_if_exists", set: |o, v| Some(o.error_if_exists = v.parse().ok()?) },
-    Setting { name: "paranoid_checks", set: |o, v| Some(o.paranoid_checks = v.parse().ok()?) },
-    Setting { name: "old_table_names", set: |o, v| Some(o.old_table_names = v.parse().ok()?) },
-    Setting { name: "write_buffer_size", set: |o, v| Some(o.write_buffer_size = Some(v.parse().ok()?)) },
-    Setting { name: "max_file_size", set: |o, v| Some(o.max_file_size = Some(v.parse().ok()?)) },
-    Setting { name: "memory_budget", set: |o, v| Some(o.memory_budget = Some(v.parse().ok()?)) },
-    Setting { name: "max_open_files", set: |o, v| Some(o.max_open_files = v.parse().ok()?) },
-    Setting { name: "block_size", set: |o, v| Some(o.block_size = v.parse().ok()?) },
-    Setting { name: "block_restart_interval", set: |o, v| Some(o.block_restart_interval = v.parse().ok()?) },
-    Setting { name: "cache_size", set: |o, v| Some(o.block_cache = Some(BlockCache::new(v.parse().ok()?))) },
-    Setting { name: "compression", set: |o, v| Some(o.compression = Some(codec_by_name(v)?)) },
+    Setting { name: "create_if_missing", set: |options, value| parse(&mut options.create_if_missing, value) },
+    Setting { name: "error_if_exists", set: |options, value| parse(&mut options.error_if_exists, value) },
+    Setting { name: "paranoid_checks", set: |options, value| parse(&mut options.paranoid_checks, value) },
+    Setting { name: "old_table_names", set: |options, value| parse(&mut options.old_table_names, value) },
     Setting {
-        name: "bloom_bits_per_key",
-        set: |o, v| Some(o.filter_policy = Some(Arc::new(BloomFilterPolicy::new(v.parse().ok()?)))),
+        name: "write_buffer_size",
+        set: |options, value| parse_some(&mut options.write_buffer_size, value),
     },
+    Setting { name: "memory_budget", set: |options, value| parse_some(&mut options.memory_budget, value) },
+    Setting { name: "max_open_files", set: |options, value| parse(&mut options.max_open_files, value) },
+    Setting { name: "block_size", set: |options, value| parse(&mut options.block_size, value) },
+    Setting {
+        name: "block_restart_interval",
+        set: |options, value| parse(&mut options.block_restart_interval, value),
+    },
+    Setting { name: "cache_size", set: set_cache_size },
+    Setting { name: "compression", set: set_compression },
+    Setting { name: "bloom_bits_per_key", set: set_bloom_bits },
 ];
+
+fn parse<T: FromStr>(option: &mut T, value: &str) -> Option<()> {
+    *option = value.parse().ok()?;
+    Some(())
+}
+
+fn parse_some<T: FromStr>(option: &mut Option<T>, value: &str) -> Option<()> {
+    *option = Some(value.parse().ok()?);
+    Some(())
+}
+
+fn set_cache_size(options: &mut Options, value: &str) -> Option<()> {
+    options.block_cache = Some(BlockCache::new(value.parse().ok()?));
+    Some(())
+}
+
+fn set_compression(options: &mut Options, value: &str) -> Option<()> {
+    options.compression = Some(codec_by_name(value)?);
+    Some(())
+}
+
+fn set_bloom_bits(options: &mut Options, value: &str) -> Option<()> {
+    options.filter_policy = Some(Arc::new(BloomFilterPolicy::new(value.parse().ok()?)));
+    Some(())
+}
 
 /// Returns the options of the user.
 pub(crate) fn user_options(env: Env<'_>, user: UserOptions<'_>) -> Result<Options, Failure> {

@@ -20,8 +20,8 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use jni_sys::{
-    JNI_ERR, JNI_OK, JNI_VERSION_1_6, JNIEnv, JNINativeInterface__1_6, JNINativeMethod, JavaVM, jint, jlong,
-    jmethodID, jobject, jvalue,
+    JNI_ERR, JNI_OK, JNI_VERSION_1_6, JNIEnv, JNIInvokeInterface__1_4, JNINativeInterface__1_6,
+    JNINativeMethod, JavaVM, jint, jlong, jmethodID, jobject, jvalue,
 };
 
 use crate::registration::FUNCTIONS;
@@ -105,8 +105,9 @@ impl<'a> Env<'a> {
     fn functions(self) -> &'a JNINativeInterface__1_6 {
         // SAFETY: by rule 1, the pointer leads to the table of functions, which never changes.
         let table = unsafe { *self.0 };
+        let functions: *const JNINativeInterface__1_6 = table.cast();
         // SAFETY: a virtual machine of Java 11 or later has all functions of version 1.6.
-        unsafe { &(*table).v1_6 }
+        unsafe { &*functions }
     }
 
     /// Returns the number of items of an array that is not null.
@@ -367,6 +368,14 @@ unsafe impl Send for VirtualMachine {}
 unsafe impl Sync for VirtualMachine {}
 
 impl VirtualMachine {
+    fn functions(self) -> &'static JNIInvokeInterface__1_4 {
+        // SAFETY: the virtual machine is never destroyed while this library is loaded.
+        let table = unsafe { *self.0 };
+        let functions: *const JNIInvokeInterface__1_4 = table.cast();
+        // SAFETY: a virtual machine of Java 11 or later has all functions of version 1.4.
+        unsafe { &*functions }
+    }
+
     /// Calls `work` with the environment of this thread, and attaches the thread if it is none of
     /// Java's. The thread stays attached until it ends, because attaching it takes microseconds.
     /// Returns None if it cannot be attached.
@@ -378,10 +387,7 @@ impl VirtualMachine {
     /// Returns the environment of this thread, or None if it is not attached.
     pub(crate) fn env_of_thread<'a>(self) -> Option<Env<'a>> {
         let mut env = ptr::null_mut();
-        // SAFETY: the virtual machine is never destroyed while this library is loaded.
-        let table = unsafe { *self.0 };
-        // SAFETY: as before.
-        let get_env = unsafe { (*table).v1_4.GetEnv };
+        let get_env = self.functions().GetEnv;
         // SAFETY: `env` is a place for the result.
         let status = unsafe { get_env(self.0, &mut env, JNI_VERSION_1_6) };
         (status == JNI_OK).then_some(Env(env.cast(), PhantomData))
@@ -389,10 +395,7 @@ impl VirtualMachine {
 
     fn attach<'a>(self) -> Option<Env<'a>> {
         let mut env = ptr::null_mut();
-        // SAFETY: the virtual machine is never destroyed while this library is loaded.
-        let table = unsafe { *self.0 };
-        // SAFETY: as before.
-        let attach = unsafe { (*table).v1_4.AttachCurrentThreadAsDaemon };
+        let attach = self.functions().AttachCurrentThreadAsDaemon;
         // SAFETY: `env` is a place for the result, and the arguments may be null.
         let status = unsafe { attach(self.0, &mut env, ptr::null_mut()) };
         if status != JNI_OK {
@@ -412,10 +415,7 @@ struct Attachment(VirtualMachine);
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        // SAFETY: the virtual machine is never destroyed while this library is loaded.
-        let table = unsafe { *self.0.0 };
-        // SAFETY: as before.
-        let detach = unsafe { (*table).v1_4.DetachCurrentThread };
+        let detach = self.0.functions().DetachCurrentThread;
         // SAFETY: this thread was attached, and no native function of Java runs in it.
         unsafe { detach(self.0.0) };
     }

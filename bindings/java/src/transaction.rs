@@ -6,7 +6,7 @@ use jni_sys::{jint, jlong};
 use terrace::{Db, Isolation, ReadOptions, Transaction, TransactionOptions};
 use terrace_sync::Mutex;
 
-use crate::call::{Failure, Kind, bytes, call};
+use crate::call::{Failure, Kind, bytes, call, free_handle};
 use crate::cursor::{EitherIterator, new_cursor, with_bounds};
 use crate::database::required;
 use crate::raw::{ByteArray, Class, Env, Handle, into_handle};
@@ -125,5 +125,5 @@ pub(crate) extern "system" fn free<'a>(
     class: Class<'a>,
     transaction: Handle<'a, OpenTransaction>,
 ) {
-    call(env, class, (), || Ok(drop(transaction.take())));
+    free_handle(env, class, transaction);
 }

@@ -135,7 +135,8 @@ pub struct Options {
     /// of the write buffer, so that the next open replays less. Default: true.
     pub reuse_logs: bool,
     /// Writes new tables as `.sst`, the name before LevelDB 1.14, instead of `.ldb`. Every LevelDB
-    /// reads it. leveldbjni 1.8 and iq80's LevelDB 0.12 for Java read no other name. Default: false.
+    /// reads it. leveldbjni 1.8 and iq80's LevelDB 0.12 for Java read no other name. Ingested
+    /// tables keep `.ldb`. Default: false.
     pub old_table_names: bool,
     /// Filter policy that lets gets skip tables without the key. [`BloomFilterPolicy`] with 0 bits
     /// disables filters. Default: None, which means [`BloomFilterPolicy`] with 10 bits per key for

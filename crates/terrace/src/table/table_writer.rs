@@ -42,7 +42,17 @@ impl TableWriter {
         number: u64,
         options: &TableOptions,
     ) -> Result<TableWriter> {
-        TableWriter::create_at(env, directory.join((options.file_name)(number).to_string()), number, options)
+        let name = (options.file_name)(number);
+        if matches!(name, FileName::OldTable(_)) {
+            // Readers prefer the new name. A crash may have left a file that no version names.
+            let leftover = directory.join(FileName::Table(number).to_string());
+            if let Err(error) = env.fs.remove(&leftover)
+                && !error.is_not_found()
+            {
+                return Err(error.into());
+            }
+        }
+        TableWriter::create_at(env, directory.join(name.to_string()), number, options)
     }
 
     /// Creates the file `path` of table `number`.
