@@ -27,7 +27,7 @@ class AlternateTest {
 
     @Test
     void randomTurns() throws Exception {
-        for (int seed = 0; seed < 3; seed++) {
+        for (int seed = 0; seed < 2; seed++) {
             File directory = dir.resolve("db" + seed).toFile();
             Random random = new Random(seed);
             TreeMap<String, String> model = new TreeMap<>();
