@@ -89,7 +89,8 @@ impl EitherIterator {
                 if !iterator.valid() {
                     break;
                 }
-                let (key, value) = (iterator.key(), iterator.value());
+                let key = iterator.key();
+                let value = iterator.value();
                 let Some(end) = copy_entry(key, value, buffer, used) else {
                     if used > 0 {
                         break;

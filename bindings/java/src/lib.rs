@@ -4,7 +4,7 @@
 //!   Java    TerraceDB, TerraceIterator, ..  check arguments and encode batches
 //!           NativeHandle                    counts the callers of a handle, frees it after the last
 //!           Native                          declares the functions
-//!   ---------------------------------------------------------------------------------------------
+//!   --------------------------------------------------------------------------------
 //!   Rust    registration                    table of all functions, JNI_OnLoad
 //!           database, cursor, transaction   one engine call for each function
 //!           call                            errors and panics become exceptions

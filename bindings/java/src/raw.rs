@@ -128,7 +128,8 @@ impl<'a> Env<'a> {
     /// Copies the first bytes of `array`, which is not shorter than `bytes`.
     pub(crate) fn copy_from_array(self, array: ByteArray<'_>, bytes: &mut [u8]) {
         assert!(bytes.len() <= self.byte_array_len(array), "the caller has asked for the length");
-        let (start, len) = (bytes.as_mut_ptr().cast(), bytes.len() as jint);
+        let start = bytes.as_mut_ptr().cast();
+        let len = bytes.len() as jint;
         if len > 0 {
             // SAFETY: by rule 1, `array` is valid. It has `len` bytes, and so has `bytes`.
             unsafe { (self.functions().GetByteArrayRegion)(self.0, array.0, 0, len, start) };
@@ -206,8 +207,8 @@ impl<'a> Env<'a> {
         unsafe { (self.functions().DeleteLocalRef)(self.0, object) };
     }
 
-    /// Returns the memory of a direct buffer, or None if `buffer` is not direct. Java reads it after
-    /// the native function has returned, and passes a buffer to one function at a time.
+    /// Returns the memory of a direct buffer, or None if `buffer` is not direct. Java reads it
+    /// after the native function has returned, and passes a buffer to one function at a time.
     pub(crate) fn buffer_memory(self, buffer: Buffer<'a>) -> Option<&'a mut [u8]> {
         if buffer.0.is_null() {
             return None;
@@ -237,7 +238,8 @@ impl<'a> Env<'a> {
     /// Calls the static method `method` of `class` with a number and an array of bytes. The method
     /// throws an exception.
     pub(crate) fn throw_through(self, class: Class<'_>, kind: jint, message: ByteArray<'_>) -> Thrown {
-        let (name, signature) = (c"fail".as_ptr(), c"(I[B)V".as_ptr());
+        let name = c"fail".as_ptr();
+        let signature = c"(I[B)V".as_ptr();
         // SAFETY: the names end with a zero byte, and `class` is valid by rule 1.
         let method = unsafe { (self.functions().GetStaticMethodID)(self.0, class.0, name, signature) };
         if !method.is_null() {
@@ -253,7 +255,8 @@ impl<'a> Env<'a> {
     pub(crate) fn method(self, object: Object<'_>, name: &CStr, signature: &CStr) -> Option<MethodId> {
         // SAFETY: by rule 1, `object` is valid, and the caller has checked that it is not null.
         let class = unsafe { (self.functions().GetObjectClass)(self.0, object.0) };
-        let (name, signature) = (name.as_ptr(), signature.as_ptr());
+        let name = name.as_ptr();
+        let signature = signature.as_ptr();
         // SAFETY: the names end with a zero byte, and `class` is valid.
         let method = unsafe { (self.functions().GetMethodID)(self.0, class, name, signature) };
         self.delete_local(class);
@@ -330,7 +333,8 @@ impl<'a> Env<'a> {
             return Err(Thrown);
         }
         let methods: Vec<JNINativeMethod> = functions.iter().map(NativeFunction::as_method).collect();
-        let (start, count) = (methods.as_ptr(), methods.len() as jint);
+        let start = methods.as_ptr();
+        let count = methods.len() as jint;
         // SAFETY: `start` leads to `count` methods. Rule 2 states that their signatures are right.
         let status = unsafe { (self.functions().RegisterNatives)(self.0, class, start, count) };
         if status == JNI_OK { Ok(()) } else { Err(Thrown) }

@@ -16,7 +16,8 @@ impl Db {
     /// Those of a failed compaction. The compactions are suspended nevertheless.
     ///
     /// ```
-    /// # let options = terrace::Options::default().create_if_missing(true).env(terrace::Env::in_memory());
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.suspend_compactions()?;
     /// // Copies files.
@@ -32,7 +33,8 @@ impl Db {
     /// Ends one suspension of compactions. Does nothing if there is none.
     ///
     /// ```
-    /// # let options = terrace::Options::default().create_if_missing(true).env(terrace::Env::in_memory());
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
     /// # let db = terrace::Db::open("cities", &options)?;
     /// db.suspend_compactions()?;
     /// db.resume_compactions();
