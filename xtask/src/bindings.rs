@@ -26,6 +26,7 @@ static LANGUAGES: &[Language] = &[
     Language { name: "rust", tools: &["cargo"] },
     Language { name: "python", tools: &["cargo", "python3"] },
     Language { name: "node", tools: &["cargo", "node", "npm"] },
+    Language { name: "java", tools: &["cargo", "mvn", "javac", "java"] },
     Language { name: "go", tools: &["cargo", "go", "cc"] },
 ];
 

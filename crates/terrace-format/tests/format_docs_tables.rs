@@ -50,6 +50,7 @@ fn table() {
         block_size: 24,
         restart_interval: 16,
         codec: &compress::NO_COMPRESSION,
+        file_name: terrace_format::filename::FileName::Table,
     };
     let mut builder = TableBuilder::new(options, Vec::new());
     for (key, value) in fruit {

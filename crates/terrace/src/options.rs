@@ -6,6 +6,7 @@ use std::fmt;
 use terrace_env::{Env, MappedLogs};
 use terrace_format::comparator::{Comparator, bytewise};
 use terrace_format::compress::{Codec, SNAPPY};
+use terrace_format::filename::FileName;
 use terrace_format::filter::{BloomFilterPolicy, FilterPolicy, InternalFilterPolicy};
 use terrace_format::filter_block::TableFilter;
 use terrace_format::key::InternalComparator;
@@ -133,6 +134,10 @@ pub struct Options {
     /// files. At close, writes the memtable to a table if it holds at least 256 KiB and an eighth
     /// of the write buffer, so that the next open replays less. Default: true.
     pub reuse_logs: bool,
+    /// Writes new tables as `.sst`, the name before LevelDB 1.14, instead of `.ldb`. Every LevelDB
+    /// reads it. leveldbjni 1.8 and iq80's LevelDB 0.12 for Java read no other name. Ingested
+    /// tables keep `.ldb`. Default: false.
+    pub old_table_names: bool,
     /// Filter policy that lets gets skip tables without the key. [`BloomFilterPolicy`] with 0 bits
     /// disables filters. Default: None, which means [`BloomFilterPolicy`] with 10 bits per key for
     /// the bytewise comparator, and no filter for another comparator.
@@ -183,6 +188,7 @@ builder_methods! {
     compression: impl Into<Option<&'static Codec>> as Into,
     mapped_logs: MappedLogs,
     reuse_logs: bool,
+    old_table_names: bool,
     filter_policy: Arc<dyn FilterPolicy> as Some,
 }
 
@@ -226,6 +232,7 @@ impl Default for Options {
             compression: None,
             mapped_logs: MappedLogs::Auto,
             reuse_logs: true,
+            old_table_names: false,
             filter_policy: None,
         }
     }
@@ -296,6 +303,7 @@ impl Options {
             block_size: self.block_size,
             restart_interval: self.block_restart_interval,
             codec: self.compression.unwrap_or(&SNAPPY),
+            file_name: if self.old_table_names { FileName::OldTable } else { FileName::Table },
         }
     }
 }
@@ -331,6 +339,7 @@ impl From<&Options> for TableOptions {
             block_size: options.block_size,
             restart_interval: options.block_restart_interval,
             codec: options.compression.unwrap_or(&SNAPPY),
+            file_name: FileName::Table,
         }
     }
 }

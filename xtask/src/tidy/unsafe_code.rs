@@ -6,6 +6,7 @@ use super::tree::Tree;
 
 /// Files with unsafe code: the start of a path, and the purpose of the code.
 static ALLOWED: &[(&str, &str)] = &[
+    ("bindings/java/src/raw.rs", "calls the Java virtual machine"),
     ("bindings/node/src/raw.rs", "calls Node-API without the conversions of napi-rs"),
     ("crates/terrace/src/memtable/arena.rs", "hands out memory that several threads fill at the same time"),
     ("crates/terrace/src/memtable/btree", "follows the links of a tree into its arena"),

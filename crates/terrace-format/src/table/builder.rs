@@ -21,6 +21,7 @@ use super::{BLOCK_TRAILER_SIZE, BlockHandle, FOOTER_SIZE, Footer};
 use crate::block::BlockBuilder;
 use crate::comparator::Comparator;
 use crate::compress::{self, Codec};
+use crate::filename::FileName;
 use crate::filter_block::{FilterBlockBuilder, TableFilter};
 use crate::key_order::{KeyOrder, common_prefix_len};
 
@@ -41,6 +42,8 @@ pub struct TableOptions {
     pub restart_interval: usize,
     /// Compression of the blocks.
     pub codec: &'static Codec,
+    /// Returns the name of the file of a table. Only the creator of the file uses it.
+    pub file_name: fn(u64) -> FileName,
 }
 
 /// Builder of one table file.

@@ -11,6 +11,7 @@ use crate::block::{Block, BlockIter};
 use crate::comparator::{Comparator, bytewise};
 use crate::compress::{self, Codec, NO_COMPRESSION, SNAPPY};
 use crate::decode_error::{DecodeError, DecodeErrorKind};
+use crate::filename::FileName;
 use crate::filter::{BloomFilterPolicy, FilterPolicy, InternalFilterPolicy};
 use crate::filter_block::{FilterBlockReader, TableFilter};
 use crate::internal_iterator::InternalIterator;
@@ -25,6 +26,7 @@ fn options(block_size: usize, restart_interval: usize) -> TableOptions {
         block_size,
         restart_interval,
         codec: &compress::NO_COMPRESSION,
+        file_name: FileName::Table,
     }
 }
 
@@ -494,7 +496,8 @@ proptest! {
             .flat_map(|key| [7, 3].map(|sequence| InternalKey::new(key, sequence, ValueType::Value)))
             .map(|key| (key.as_bytes().to_vec(), value.clone()))
             .collect();
-        let options = TableOptions { comparator: comparator.clone(), filter, block_size, restart_interval, codec };
+        let order = comparator.clone();
+        let options = TableOptions { comparator: order, filter, codec, ..options(block_size, restart_interval) };
         let table = built(options, &added);
         prop_assert_eq!(&all(&table).unwrap(), &added);
 

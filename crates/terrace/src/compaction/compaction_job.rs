@@ -18,6 +18,7 @@ use std::path::Path;
 use terrace_env::Env;
 use terrace_format::comparator::Comparator;
 use terrace_format::compress;
+use terrace_format::filename::FileName;
 use terrace_format::key::{
     self, InternalComparator, InternalKey, MAX_SEQUENCE_NUMBER, SequenceNumber, ValueType,
 };
@@ -269,8 +270,9 @@ impl CompactionJob<'_> {
 /// file.
 pub(crate) fn remove_tables(env: &Env, directory: &Path, tables: &[FinishedTable]) {
     for table in tables {
-        let name = terrace_format::filename::FileName::Table(table.file.number).to_string();
-        let _ = env.fs.remove(&directory.join(name));
+        for name in [FileName::Table(table.file.number), FileName::OldTable(table.file.number)] {
+            let _ = env.fs.remove(&directory.join(name.to_string()));
+        }
     }
 }
 

@@ -239,6 +239,8 @@ pub(super) struct DbState {
     pub(super) running_compaction: Option<RunningCompaction>,
     /// False after a compaction failed, until there is a reason to retry it.
     pub(super) is_compaction_enabled: bool,
+    /// Number of callers that have suspended compactions.
+    pub(super) compaction_suspensions: usize,
     /// Manual compactions in the order of their requests. The first one is running.
     pub(super) manual_compactions: VecDeque<ManualCompaction>,
     /// Identifier of the newest manual compaction.
@@ -340,6 +342,11 @@ impl ManualCompaction {
 }
 
 impl DbState {
+    /// Returns true if compactions are neither suspended nor waiting for a reason to retry.
+    pub(super) fn may_schedule_compaction(&self) -> bool {
+        self.is_compaction_enabled && self.compaction_suspensions == 0
+    }
+
     pub(super) fn has_scheduled_job(&self) -> bool {
         self.scheduled_flushes > 0
             || self.is_compaction_scheduled

@@ -28,6 +28,7 @@ mod read;
 mod recovery;
 mod recovery_report;
 mod scan;
+mod suspend_compactions;
 mod write;
 
 pub(crate) use components::database_capture::{CapturedLog, DatabaseCapture};

@@ -81,7 +81,7 @@ impl<'a> TableOutput<'a> {
         if !self.dry_run {
             for number in tables {
                 // Errors are ignored: the next open removes files that no manifest names.
-                let _ = self.env().fs.remove(&self.path(FileName::Table(number)));
+                let _ = self.env().fs.remove(&self.path((self.table_options.file_name)(number)));
             }
         }
     }

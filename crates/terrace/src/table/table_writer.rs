@@ -35,14 +35,24 @@ pub(crate) struct TableWriter {
 }
 
 impl TableWriter {
-    /// Creates the file of table `number` in `directory`.
+    /// Creates the file of table `number` in `directory`, with the name of `options`.
     pub(crate) fn create(
         env: &Env,
         directory: &Path,
         number: u64,
         options: &TableOptions,
     ) -> Result<TableWriter> {
-        TableWriter::create_at(env, directory.join(FileName::Table(number).to_string()), number, options)
+        let name = (options.file_name)(number);
+        if matches!(name, FileName::OldTable(_)) {
+            // Readers prefer the new name. A crash may have left a file that no version names.
+            let leftover = directory.join(FileName::Table(number).to_string());
+            if let Err(error) = env.fs.remove(&leftover)
+                && !error.is_not_found()
+            {
+                return Err(error.into());
+            }
+        }
+        TableWriter::create_at(env, directory.join(name.to_string()), number, options)
     }
 
     /// Creates the file `path` of table `number`.

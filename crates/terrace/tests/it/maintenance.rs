@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use terrace::{BlockCache, Db, Env, Logger, Options, destroy};
+use terrace::{BlockCache, Db, Env, Logger, Options, RepairOptions, destroy};
 use terrace_env::DeterministicScheduler;
 
 /// Returns an in-memory environment without concurrent background work, so the files of each call
@@ -196,4 +196,64 @@ fn iterator_that_outlives_destroy_removes_no_files() {
     forgotten.seek_to_first();
     drop(forgotten);
     assert_eq!(files(&env, ".ldb"), tables);
+}
+
+/// leveldbjni 1.8 reads only tables with the name before LevelDB 1.14. Flushes, compactions, a
+/// repair and a checkpoint write this name, and existing tables keep theirs.
+#[test]
+fn old_table_names() {
+    let env = memory();
+    let old = options(&env).old_table_names(true);
+    let db = Db::open("db", &options(&env)).unwrap();
+    db.put(b"a", b"1").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = Db::open("db", &old).unwrap();
+    let leftover = |number| Path::new("db").join(format!("{number:06}.ldb"));
+    for number in (1..30).filter(|number| !env.fs.exists(&leftover(*number)).unwrap()) {
+        // A crash left it, and no version names it.
+        env.fs.create(&leftover(number)).unwrap();
+    }
+    db.put(b"b", b"2").unwrap();
+    db.flush().unwrap();
+    assert_eq!(files(&env, ".sst").len(), 1);
+    assert_eq!(db.get(b"b").unwrap().as_deref(), Some(&b"2"[..]));
+    db.compact_range(None, None).unwrap();
+    db.delete(b"a").unwrap();
+    db.compact_range(None, None).unwrap();
+    db.checkpoint("copy").unwrap();
+    db.close().unwrap();
+    let db = Db::open("db", &old).unwrap();
+    db.close().unwrap();
+    assert_eq!((files(&env, ".ldb").len(), files(&env, ".sst").len()), (0, 1), "leftovers are removed");
+    env.fs.remove(&Path::new("db").join(&files(&env, "MANIFEST")[0].0)).unwrap();
+    terrace::repair("db", &old, &RepairOptions::default()).unwrap();
+    assert!(files(&env, ".ldb").is_empty());
+    for path in ["db", "copy"] {
+        assert!(terrace::verify(path, &old).unwrap().is_clean());
+        let db = Db::open(path, &options(&env)).unwrap();
+        assert_eq!((db.get(b"a").unwrap(), db.get(b"b").unwrap().as_deref()), (None, Some(&b"2"[..])));
+    }
+}
+
+/// Eight tables stay as they are while compactions are suspended, and become one afterwards.
+#[test]
+fn suspended_compactions() {
+    let env = memory();
+    let db = Db::open("db", &options(&env)).unwrap();
+    db.suspend_compactions().unwrap();
+    db.suspend_compactions().unwrap();
+    for n in 0..8u32 {
+        db.put(b"key", n.to_le_bytes()).unwrap();
+        db.flush().unwrap();
+    }
+    let tables = || db.levels().iter().map(|level| level.files.len()).sum::<usize>();
+    db.resume_compactions();
+    assert_eq!(tables(), 8, "one suspension is left");
+    db.resume_compactions();
+    db.resume_compactions();
+    db.compact_range(None, None).unwrap();
+    assert_eq!(tables(), 1);
+    db.suspend_compactions().unwrap();
+    db.close().unwrap();
 }

@@ -48,7 +48,7 @@ impl DbInner {
             state.scheduled_flushes += 1;
         }
         if !state.is_compaction_scheduled
-            && state.is_compaction_enabled
+            && state.may_schedule_compaction()
             && !self.is_shutting_down.load(Ordering::Relaxed)
             && self.needs_compaction(state)
         {
@@ -112,7 +112,7 @@ impl DbInner {
             && self.owner_process.is_current()
             && !self.background_error.is_set()
             && !self.is_shutting_down.load(Ordering::Relaxed);
-        if can_schedule && !state.is_compaction_scheduled && state.is_compaction_enabled {
+        if can_schedule && !state.is_compaction_scheduled && state.may_schedule_compaction() {
             state.is_compaction_scheduled = self.schedule_job(Priority::Compaction, DbInner::compaction_job);
         }
     }

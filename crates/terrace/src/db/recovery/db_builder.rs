@@ -215,6 +215,7 @@ fn new_state(set: VersionSet, memtable: Arc<Memtable>) -> DbState {
         compaction_key_range: None,
         running_compaction: None,
         is_compaction_enabled: true,
+        compaction_suspensions: 0,
         manual_compactions: VecDeque::new(),
         last_manual_compaction_id: 0,
         read_compaction: None,

@@ -1,0 +1,293 @@
+package org.terracedb;
+
+import java.lang.ref.Cleaner;
+import java.lang.ref.Reference;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.NoSuchElementException;
+import org.iq80.leveldb.DBIterator;
+
+/**
+ * Iterator over the entries of a database in key order, at the state of one moment. It stands
+ * between two entries, and a new one before the first.
+ *
+ * <p>A native call copies a chunk of entries, in one direction, to a direct buffer:
+ *
+ * <pre>
+ *   forward chunk    entry 0 | entry 1 | entry 2        backward chunk   entry 2 | entry 1 | entry 0
+ *                            ^ position 1                                        ^ position 2
+ *   next() returns entry 1, prev() entry 0              next() returns entry 1, prev() entry 2
+ * </pre>
+ *
+ * <p>One thread at a time may use an iterator.
+ */
+public final class TerraceIterator implements DBIterator {
+    // Moves, with the numbers of the native library.
+    private static final int STAY = 0;
+    private static final int FIRST = 1;
+    private static final int LAST = 2;
+    private static final int SEEK = 3;
+    private static final int AFTER = 4;
+    private static final int BEFORE = 5;
+
+    private static final int MAX_ENTRIES = 256;
+    private static final int SMALL_BUFFER = 4 << 10;
+    private static final int LARGE_BUFFER = 64 << 10;
+    /** Number of entries whose chunks deserve a large buffer. */
+    private static final int MANY_ENTRIES = 64;
+    private static final int LENGTHS = 8;
+
+    /** Whether there is an entry before the first one of the chunk, in its direction. */
+    private enum Behind {
+        YES,
+        NO,
+        UNKNOWN
+    }
+
+    private final Object owner;
+    private final NativeHandle handle;
+    private final Cleaner.Cleanable cleanable;
+
+    private ByteBuffer buffer;
+    /** Starts of the entries of the chunk. */
+    private int[] starts = new int[4];
+    /** Number of entries of the chunk. */
+    private int count;
+    /** Number of entries of the chunk before the position, in the direction of the chunk. */
+    private int position;
+    private boolean forward = true;
+    /** True if no entry follows the chunk in its direction. */
+    private boolean exhausted;
+    private Behind behind = Behind.UNKNOWN;
+    /** True if the native iterator stands after the last entry of the chunk. */
+    private boolean inPlace;
+    /** True before the first move. */
+    private boolean isNew = true;
+    private int chunkSize = 1;
+
+    /** {@code owner} stays reachable, so that the database of the iterator stays open. */
+    TerraceIterator(Object owner, NativeHandle handle) {
+        this.owner = owner;
+        this.handle = handle;
+        this.cleanable = Cleaning.register(this, handle);
+    }
+
+    @Override
+    public void seek(byte[] key) {
+        restart(SEEK, Arguments.notNull(key, "key"), true, Behind.UNKNOWN);
+    }
+
+    @Override
+    public void seekToFirst() {
+        restart(FIRST, null, true, Behind.NO);
+    }
+
+    /** Moves before the last entry, as leveldbjni does: {@link #next} returns it. */
+    @Override
+    public void seekToLast() {
+        restart(LAST, null, true, Behind.UNKNOWN);
+    }
+
+    /** Moves after the last entry: {@link #prev} returns it. */
+    public void seekToEnd() {
+        restart(LAST, null, false, Behind.NO);
+    }
+
+    private void restart(int move, byte[] key, boolean newForward, Behind newBehind) {
+        handle.checkOpen();
+        isNew = false;
+        count = 0;
+        position = 0;
+        chunkSize = 1;
+        forward = newForward;
+        behind = newBehind;
+        inPlace = true;
+        exhausted = !fill(move, key, newForward);
+    }
+
+    @Override
+    public boolean hasNext() {
+        return prepare(true);
+    }
+
+    @Override
+    public Map.Entry<byte[], byte[]> peekNext() {
+        return require(true, 0);
+    }
+
+    @Override
+    public Map.Entry<byte[], byte[]> next() {
+        return require(true, 1);
+    }
+
+    @Override
+    public boolean hasPrev() {
+        if (forward && !isNew && position == 0 && count > 0 && behind != Behind.UNKNOWN) {
+            handle.checkOpen();
+            return behind == Behind.YES;
+        }
+        return prepare(false);
+    }
+
+    @Override
+    public Map.Entry<byte[], byte[]> peekPrev() {
+        return require(false, 0);
+    }
+
+    @Override
+    public Map.Entry<byte[], byte[]> prev() {
+        return require(false, 1);
+    }
+
+    @Override
+    public void remove() {
+        throw new UnsupportedOperationException("delete the key from the database");
+    }
+
+    @Override
+    public void close() {
+        cleanable.clean();
+        buffer = null;
+    }
+
+    /** Returns the neighbour in the given direction, and moves {@code steps} entries. */
+    private Entry require(boolean towardsNext, int steps) {
+        if (!prepare(towardsNext)) {
+            throw new NoSuchElementException();
+        }
+        if (towardsNext == forward) {
+            Entry entry = entry(position);
+            position += steps;
+            return entry;
+        }
+        Entry entry = entry(position - 1);
+        position -= steps;
+        return entry;
+    }
+
+    /** Fetches entries if the chunk has no neighbour in the given direction. */
+    private boolean prepare(boolean towardsNext) {
+        handle.checkOpen();
+        if (isNew) {
+            seekToFirst();
+        }
+        if (towardsNext == forward) {
+            return position < count || continueChunk();
+        }
+        return position > 0 || turn(towardsNext);
+    }
+
+    /** Replaces the chunk by the next one in the same direction. */
+    private boolean continueChunk() {
+        if (exhausted) {
+            return false;
+        }
+        boolean found =
+                inPlace
+                        ? fill(STAY, null, forward)
+                        : fill(forward ? AFTER : BEFORE, key(count - 1), forward);
+        inPlace = true;
+        if (found) {
+            position = 0;
+            behind = Behind.YES;
+        }
+        exhausted = !found;
+        return found;
+    }
+
+    /** Replaces the chunk by one in the other direction. The position is its first entry. */
+    private boolean turn(boolean towardsNext) {
+        if (behind == Behind.NO && count > 0) {
+            return false;
+        }
+        boolean isEmpty = count == 0;
+        chunkSize = 1;
+        inPlace = false;
+        boolean found =
+                isEmpty
+                        ? fill(towardsNext ? FIRST : LAST, null, towardsNext)
+                        : fill(towardsNext ? AFTER : BEFORE, key(0), towardsNext);
+        if (!found) {
+            behind = Behind.NO;
+            return false;
+        }
+        behind = isEmpty ? Behind.NO : Behind.YES;
+        forward = towardsNext;
+        position = 0;
+        exhausted = false;
+        inPlace = true;
+        return true;
+    }
+
+    /**
+     * Moves the native iterator and fetches a chunk. Returns false, and keeps the present chunk, if
+     * there is no entry.
+     */
+    private boolean fill(int move, byte[] key, boolean towardsNext) {
+        ByteBuffer target = buffer;
+        if (target == null || chunkSize >= MANY_ENTRIES && target.capacity() < LARGE_BUFFER) {
+            target = allocate(chunkSize >= MANY_ENTRIES ? LARGE_BUFFER : SMALL_BUFFER);
+        }
+        int used = nativeFill(move, key, towardsNext, target);
+        if (used < 0) {
+            target = allocate(-used);
+            used = nativeFill(STAY, null, towardsNext, target);
+        }
+        if (used > 0) {
+            buffer = target;
+            readStarts(used);
+            chunkSize = Math.min(4 * chunkSize, MAX_ENTRIES);
+        }
+        return used > 0;
+    }
+
+    private int nativeFill(int move, byte[] key, boolean towardsNext, ByteBuffer target) {
+        long cursor = handle.acquire();
+        try {
+            return Native.fill(cursor, move, key, towardsNext, chunkSize, target);
+        } catch (TerraceException e) {
+            // The call may have overwritten the chunk.
+            count = 0;
+            position = 0;
+            exhausted = true;
+            throw handle.isClosed() ? handle.closedException() : e;
+        } finally {
+            handle.release();
+            Reference.reachabilityFence(this);
+        }
+    }
+
+    private static ByteBuffer allocate(int capacity) {
+        return ByteBuffer.allocateDirect(capacity).order(ByteOrder.LITTLE_ENDIAN);
+    }
+
+    private void readStarts(int used) {
+        count = 0;
+        for (int start = 0; start < used; count++) {
+            if (count == starts.length) {
+                starts = Arrays.copyOf(starts, 4 * count);
+            }
+            starts[count] = start;
+            start += LENGTHS + buffer.getInt(start) + buffer.getInt(start + 4);
+        }
+    }
+
+    private byte[] key(int index) {
+        int start = starts[index];
+        byte[] key = new byte[buffer.getInt(start)];
+        buffer.position(start + LENGTHS);
+        buffer.get(key);
+        return key;
+    }
+
+    private Entry entry(int index) {
+        int start = starts[index];
+        byte[] key = new byte[buffer.getInt(start)];
+        byte[] value = new byte[buffer.getInt(start + 4)];
+        buffer.position(start + LENGTHS);
+        buffer.get(key).get(value);
+        return new Entry(key, value);
+    }
+}
