@@ -1,8 +1,8 @@
 //! Native part of Terrace for Java: the functions of the class `org.terracedb.Native`.
 //!
 //! ```text
-//!   Java    TerraceDB, TerraceIterator, ..  check arguments and encode batches
-//!           NativeHandle                    counts the callers of a handle, frees it after the last
+//!   Java    TerraceDB, TerraceIterator, ..  check arguments, encode batches
+//!           NativeHandle                    counts the callers of a handle, and frees it
 //!           Native                          declares the functions
 //!   --------------------------------------------------------------------------------
 //!   Rust    registration                    table of all functions, JNI_OnLoad

@@ -40,6 +40,8 @@ static CRATES: &[Crate] = &[
     at(10, "terrace-server"),
     at(11, "terrace-capi"),
     at(11, "terrace-cli"),
+    at(11, "terrace-java"),
+    at(11, "terrace-node"),
     at(11, "terrace-python"),
     Crate { name: "terrace-testkit", layer: 10, dev_only: true },
     Crate { name: "terrace-linearizability", layer: 11, dev_only: true },

@@ -388,7 +388,8 @@ fn database_that_was_created_again() {
 fn database_that_was_restored() {
     let Some(stock) = stock_leveldb_or_skip() else { return };
     let settings = Settings { create_if_missing: false, ..Settings::default() };
-    let (mut followed, mut wal_replaced) = (0, 0);
+    let mut followed = 0;
+    let mut wal_replaced = 0;
     // In some of these histories, both databases have a WAL with the same number.
     for (opens, flushes) in (1..=3).flat_map(|opens| (0..8).map(move |flushes| (opens, flushes))) {
         let directory = tempfile::tempdir().unwrap();

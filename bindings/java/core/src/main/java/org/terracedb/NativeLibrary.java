@@ -56,7 +56,7 @@ final class NativeLibrary {
     static String missing(String platform, List<String> available) {
         return "Terrace has no native library for the platform " + platform + ". Available: "
                 + (available.isEmpty() ? "none" : String.join(", ", available))
-                + ". Build it with `cargo build --release --package terrace-jni` and set the"
+                + ". Build it with `cargo build --release --package terrace-java` and set the"
                 + " system property org.terracedb.library to the file.";
     }
 
