@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Busy = 5,
     Locked = 6,
     Internal = 7,
+    /// Of a call beside the close. Java refuses later calls itself.
+    Closed = 8,
 }
 
 impl From<Thrown> for Failure {
@@ -40,6 +42,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let kind = match error.kind() {
             _ if error.is_locked() => Kind::Locked,
+            _ if error.is_closed() => Kind::Closed,
             ErrorKind::NotFound => Kind::NotFound,
             ErrorKind::Corruption => Kind::Corruption,
             ErrorKind::NotSupported => Kind::Unsupported,

@@ -30,6 +30,9 @@ pub enum ErrorKind {
     Busy,
 }
 
+/// Reason of the error of a call after the close.
+pub(crate) const DATABASE_IS_CLOSED: &str = "database is closed";
+
 /// Error of this crate. It is cheap to clone, because one failure may be reported to many callers.
 ///
 /// ```text
@@ -265,6 +268,20 @@ impl Error {
     /// ```
     pub fn is_locked(&self) -> bool {
         matches!(self, Error::Io(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
+    /// Returns true if the database was closed before the call, or beside it.
+    ///
+    /// ```
+    /// # use terrace::{Env, Options};
+    /// # let options = Options::default().create_if_missing(true).env(Env::in_memory());
+    /// let db = terrace::Db::open("cities", &options)?;
+    /// db.close()?;
+    /// assert!(db.put("CH/Bern", "46.95,7.45").is_err_and(|error| error.is_closed()));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Error::NotSupported(reason) if reason == DATABASE_IS_CLOSED)
     }
 
     /// Returns true if the failed call had no effect and may succeed later: after a conflict, after

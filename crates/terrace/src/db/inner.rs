@@ -102,7 +102,7 @@ use super::components::write_controller::{CompactionRate, RunningCompaction, Wri
 use super::components::write_queue::WriteQueue;
 use crate::cache::BlockCache;
 use crate::compaction::picker::CompactionLimits;
-use crate::error::{Error, Result};
+use crate::error::{DATABASE_IS_CLOSED, Error, Result};
 use crate::event::Event;
 use crate::info_log::Logger;
 use crate::memtable::{ChunkPool, Memtable};
@@ -402,7 +402,7 @@ impl DbInner {
         let reason = match (&self.follow_schedule, self.is_read_only) {
             (Some(_), _) => "a follower cannot write",
             (None, true) => "database is read-only",
-            (None, false) => "database is closed",
+            (None, false) => DATABASE_IS_CLOSED,
         };
         Error::NotSupported(reason.into())
     }
