@@ -8,7 +8,6 @@ use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use terrace_sync::native_locks::Mutex;
 
@@ -59,8 +58,8 @@ pub struct FileIdentity {
     pub device: u64,
     /// Number of the file in its file system.
     pub inode: u64,
-    /// Time of the creation, if the file system stores it.
-    pub created_at: Option<SystemTime>,
+    /// Time of the creation in nanoseconds since 1970, if the file system stores it.
+    pub created_at: Option<i128>,
 }
 
 /// Identity of a directory, and the time of the last change of its names.

@@ -4,6 +4,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use rustix::process::{Resource, getrlimit};
 
@@ -41,7 +42,12 @@ impl LiveFile for PosixLiveFile {
 }
 
 pub(super) fn identity_of(metadata: &Metadata) -> FileIdentity {
-    FileIdentity { device: metadata.dev(), inode: metadata.ino(), created_at: metadata.created().ok() }
+    let created_at = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    FileIdentity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        created_at: created_at.map(|time| time.as_nanos().cast_signed()),
+    }
 }
 
 pub(super) fn stamp_of(metadata: &Metadata) -> DirectoryStamp {
