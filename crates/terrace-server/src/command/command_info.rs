@@ -102,15 +102,15 @@ fn list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn getkeys(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let row = find(args.at(2)).ok_or(Failure::reply("ERR Invalid command specified"))?;
-    let inner: Vec<&[u8]> = args.from(2).collect();
+    let inner = args.skip(2);
+    let row = find(inner.at(0)).ok_or(Failure::reply("ERR Invalid command specified"))?;
+    if row.keys.is_empty() {
+        return Err(Failure::reply("ERR The command has no key arguments"));
+    }
     if !is_arity(row.arity, inner.len()) {
         return Err(Failure::reply("ERR Invalid number of arguments specified for command"));
     }
-    let keys: Vec<&[u8]> = row.keys.positions(inner.len()).map(|index| inner[index]).collect();
-    if keys.is_empty() {
-        return Err(Failure::reply("ERR The command has no key arguments"));
-    }
+    let keys: Vec<&[u8]> = row.keys.of(inner).collect();
     call.reply.bulks(&keys);
     Ok(())
 }

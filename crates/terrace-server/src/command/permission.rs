@@ -11,7 +11,6 @@
 use super::Args;
 use super::table::{Command, Flags, is_admin, is_in_category};
 use crate::glob;
-use crate::resp::parse_u64;
 use crate::users::{Role, User};
 
 /// Reason why a user may not run a command.
@@ -62,23 +61,6 @@ static KEYLESS: &[&str] = &[
     "unwatch",
     "wait",
     "waitaof",
-];
-
-/// Commands that state the number of their keys, with the position of the number. Keys of the row
-/// count, too.
-static COUNTED_KEYS: &[(&str, usize)] = &[
-    ("blmpop", 2),
-    ("bzmpop", 2),
-    ("lmpop", 1),
-    ("sintercard", 1),
-    ("zdiff", 1),
-    ("zdiffstore", 2),
-    ("zinter", 1),
-    ("zintercard", 1),
-    ("zinterstore", 2),
-    ("zmpop", 1),
-    ("zunion", 1),
-    ("zunionstore", 2),
 ];
 
 /// Parts of a command that have to begin with a prefix of the user.
@@ -166,21 +148,15 @@ fn scope<'a>(command: &Command, args: Args<'a>) -> Scope<'a> {
         }
         "object" | "memory" | "xinfo" | "xgroup" if args.len() > 2 => Scope::Keys(vec![args.at(2)]),
         "object" | "memory" | "xinfo" | "xgroup" => Scope::Keys(Vec::new()),
-        "xread" | "xreadgroup" => stream_scope(args),
-        "sort" | "sort_ro" | "georadius" | "georadiusbymember" => stored_scope(args),
+        "sort" | "sort_ro" => sort_scope(command, args),
         "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro" | "migrate" => Scope::Everything,
         _ => row_scope(command, args),
     }
 }
 
-/// Keys of the row, and keys with a stated number.
+/// Keys of the row.
 fn row_scope<'a>(command: &Command, args: Args<'a>) -> Scope<'a> {
-    let mut keys: Vec<&[u8]> = command.keys.of(args).collect();
-    if let Some((_, position)) = COUNTED_KEYS.iter().find(|(name, _)| *name == command.name) {
-        let Some(count) = parse_u64(args.at(*position)) else { return Scope::Everything };
-        keys.extend((1..*position).filter(|_| command.name.ends_with("store")).map(|index| args.at(index)));
-        keys.extend(args.from(position + 1).take(usize::try_from(count).unwrap_or(usize::MAX)));
-    }
+    let keys: Vec<&[u8]> = command.keys.of(args).collect();
     let is_known = !keys.is_empty() || KEYLESS.contains(&command.name);
     if is_known { Scope::Keys(keys) } else { Scope::Everything }
 }
@@ -203,28 +179,10 @@ fn range_scope(args: Args<'_>) -> Scope<'_> {
     }
 }
 
-/// XREAD .. STREAMS key .. id ..
-fn stream_scope(args: Args<'_>) -> Scope<'_> {
-    match (1..args.len()).find(|index| args.is(*index, "STREAMS")) {
-        Some(begin) => {
-            let count = (args.len() - begin - 1) / 2;
-            Scope::Keys(args.from(begin + 1).take(count).collect())
-        }
-        None => Scope::Everything,
-    }
-}
-
-/// The first key, and the key after STORE or STOREDIST. BY and GET read keys by patterns.
-fn stored_scope(args: Args<'_>) -> Scope<'_> {
-    let mut keys = vec![args.at(1)];
-    for index in 2..args.len() {
-        if args.is(index, "STORE") || args.is(index, "STOREDIST") {
-            keys.push(args.at(index + 1));
-        } else if args.is(index, "BY") || args.is(index, "GET") {
-            return Scope::Everything;
-        }
-    }
-    Scope::Keys(keys)
+/// Keys of the row. BY and GET read keys by patterns.
+fn sort_scope<'a>(command: &Command, args: Args<'a>) -> Scope<'a> {
+    let reads_others = (2..args.len()).any(|index| args.is(index, "BY") || args.is(index, "GET"));
+    if reads_others { Scope::Everything } else { row_scope(command, args) }
 }
 
 #[cfg(test)]
@@ -318,6 +276,8 @@ mod tests {
             "xread count 1 streams a:1 c 0 0",
             "sort a:1 store c",
             "sort a:1 by c*",
+            "sort a:1 store c asc",
+            "xreadgroup group streams a:1 streams c a:1 > >",
             "eval x 1 a:1",
             "flushall",
             "dbsize",

@@ -19,12 +19,15 @@ pub(crate) fn serve_blocked(shared: &Shared, scratch: &mut Scratch, changed: Vec
     let mut changed = VecDeque::from(changed);
     while let Some(key) = changed.pop_front() {
         let mut ticket = 0;
+        let mut is_gone = false;
         while let Some(waiter) = shared.blocked.next(&key, ticket) {
             ticket = waiter.ticket;
+            if is_gone && !waiter.command.ends_without_key() {
+                continue;
+            }
             match serve(shared, scratch, &key, &waiter) {
                 Some(also_changed) => changed.extend(also_changed),
-                None if has_value(shared, scratch, &key) => {}
-                None => break,
+                None => is_gone = is_gone || !has_value(shared, scratch, &key),
             }
         }
     }

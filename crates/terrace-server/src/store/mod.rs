@@ -50,7 +50,7 @@ pub(crate) use key_scan::KeyRange;
 pub use layout::Layout;
 pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
 pub(crate) use namespaces::Namespaces;
-pub(crate) use object::Object;
+pub(crate) use object::{MEMBER_PREFIX, Object};
 pub(crate) use object_numbers::ObjectNumbers;
 pub(crate) use object_view::{MemberRange, MemberScan};
 pub(crate) use snapshots::{MAX_SNAPSHOT_TIME, OpenSnapshot, Snapshots};

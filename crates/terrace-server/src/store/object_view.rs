@@ -13,6 +13,7 @@ use terrace::ReadOptions;
 
 use super::base_iter::BaseIter;
 use super::entry::{Entry, Replaced, StoredValue};
+use super::key_events::EventClass;
 use super::key_scan::prefix_end;
 use super::layout::{Header, Layout, ValueType, object_garbage_key};
 use super::marker;
@@ -126,12 +127,14 @@ impl View<'_> {
 
     /// Stores the record of an object that [`View::open_or_create_object`] has returned.
     ///
-    /// Deletes the key if the object has no members; the command has deleted their records.
+    /// Deletes the key if the object has no members; the command has deleted their records, and has
+    /// noted the event of its own before.
     pub(crate) fn save_object(&mut self, database: u8, key: &[u8], object: &Object) -> CommandResult {
-        if object.count == 0 && object.is_new {
+        if object.is_gone() && object.is_new {
             return Ok(());
         }
-        if object.count == 0 && object.value_type != ValueType::Stream {
+        if object.is_gone() {
+            self.notify(database, EventClass::GENERIC, "del", key);
             return self.delete_record_of(database, key, object.expires_at);
         }
         self.put_object_record(database, key, object)
@@ -146,7 +149,7 @@ impl View<'_> {
         object: &Object,
         replaced: Replaced<'_>,
     ) -> CommandResult {
-        if object.count == 0 {
+        if object.is_gone() {
             return self.delete(database, key, replaced);
         }
         self.note_objects()?;
@@ -250,6 +253,7 @@ impl View<'_> {
     /// Deletes the key of `object` and all of its members.
     pub(crate) fn discard(&mut self, database: u8, key: &[u8], object: &Object) -> CommandResult {
         self.put_garbage(object)?;
+        self.notify(database, EventClass::GENERIC, "del", key);
         self.delete_record_of(database, key, object.expires_at)
     }
 

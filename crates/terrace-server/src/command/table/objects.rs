@@ -2,7 +2,7 @@
 
 use super::super::{dump, hashes, sets, sort};
 use super::flags::{ALONE, READ, READ_FAST, WRITE, WRITE_FAST};
-use super::{ALL, Command, FIRST, NONE, keys, row};
+use super::{ALL, Command, FIRST, MoreKeys, NONE, keys, row};
 
 /// Commands of the group `hash`.
 pub(super) static HASH: &[Command] = &[
@@ -49,7 +49,16 @@ pub(super) static SET: &[Command] = &[
     row("sdiff", -2, READ, ALL, "set", "1.0.0", "Members of the first set only", sets::sdiff),
     row("sdiffstore", -3, WRITE, ALL, "set", "1.0.0", "Stores a difference", sets::sdiffstore),
     row("sinter", -2, READ, ALL, "set", "1.0.0", "Members of all sets", sets::sinter),
-    row("sintercard", -3, READ, NONE, "set", "7.0.0", "Number of members of all sets", sets::sintercard),
+    row(
+        "sintercard",
+        -3,
+        READ,
+        NONE.and(MoreKeys::Counted(1)),
+        "set",
+        "7.0.0",
+        "Number of members of all sets",
+        sets::sintercard,
+    ),
     row("sinterstore", -3, WRITE, ALL, "set", "1.0.0", "Stores an intersection", sets::sinterstore),
     row("sismember", 3, READ_FAST, FIRST, "set", "1.0.0", "Tells whether a member exists", sets::sismember),
     row("smembers", 2, READ, FIRST, "set", "1.0.0", "Returns all members", sets::smembers),
@@ -81,7 +90,7 @@ pub(super) static GENERIC: &[Command] = &[
         "sort",
         -2,
         WRITE.and(ALONE),
-        FIRST,
+        FIRST.and(MoreKeys::Stored(2)),
         "generic",
         "1.0.0",
         "Returns or stores elements in order",

@@ -9,7 +9,7 @@ use super::flags::{
     ADMIN, ALONE, CACHES, FAST, NO_AUTH, NO_FLAGS, NO_MULTI, NOT_QUEUED, PUBSUB as PUBSUB_FLAG, READ,
     READ_FAST, SCRIPT, SLOW, WHILE_SUBSCRIBED, WRITE, WRITE_FAST,
 };
-use super::{ALL, Command, FIRST, Flags, Handler, NONE, keys, row};
+use super::{ALL, Command, FIRST, Flags, Handler, MoreKeys, NONE, keys, row};
 
 const DELRANGE: Flags = WRITE.and(SLOW).and(ALONE).and(NO_MULTI);
 
@@ -103,7 +103,16 @@ pub(super) static GENERIC: &[Command] = &[
     row("expiretime", 2, READ_FAST, FIRST, "generic", "7.0.0", "Expiry time in seconds", expire::expiretime),
     row("keys", 2, READ.and(SLOW), NONE, "generic", "1.0.0", "Lists matching keys", scan::keys),
     row("move", 3, WRITE_FAST, FIRST, "generic", "1.0.0", "Moves a key to a database", keys::move_),
-    row("object", -2, NO_FLAGS, NONE, "generic", "2.2.3", "Describes a value", keys::object),
+    row(
+        "object",
+        -2,
+        NO_FLAGS,
+        NONE.and(MoreKeys::Subcommand),
+        "generic",
+        "2.2.3",
+        "Describes a value",
+        keys::object,
+    ),
     row("persist", 2, WRITE_FAST, FIRST, "generic", "2.2.0", "Removes the expiry", expire::persist),
     row(
         "pexpire",
@@ -303,12 +312,21 @@ pub(super) static CONNECTION: &[Command] = &[
 
 /// Commands of the group `scripting`.
 pub(super) static SCRIPTING: &[Command] = &[
-    row("eval", -3, SCRIPT.and(ALONE), NONE, "scripting", "2.6.0", "Runs a Lua script", script::eval),
+    row(
+        "eval",
+        -3,
+        SCRIPT.and(ALONE),
+        NONE.and(MoreKeys::Counted(2)),
+        "scripting",
+        "2.6.0",
+        "Runs a Lua script",
+        script::eval,
+    ),
     row(
         "eval_ro",
         -3,
         SCRIPT.and(READ),
-        NONE,
+        NONE.and(MoreKeys::Counted(2)),
         "scripting",
         "7.0.0",
         "Runs a script that only reads",
@@ -318,7 +336,7 @@ pub(super) static SCRIPTING: &[Command] = &[
         "evalsha",
         -3,
         SCRIPT.and(ALONE),
-        NONE,
+        NONE.and(MoreKeys::Counted(2)),
         "scripting",
         "2.6.0",
         "Runs a script by its SHA-1",
@@ -328,7 +346,7 @@ pub(super) static SCRIPTING: &[Command] = &[
         "evalsha_ro",
         -3,
         SCRIPT.and(READ),
-        NONE,
+        NONE.and(MoreKeys::Counted(2)),
         "scripting",
         "7.0.0",
         "Runs a reading script by its SHA-1",
@@ -404,7 +422,16 @@ pub(super) static SERVER: &[Command] = &[
     row("lastsave", 1, FAST, NONE, "server", "1.0.0", "Time of the last checkpoint", checkpoint::lastsave),
     row("latency", -2, NO_FLAGS, NONE, "server", "2.8.13", "Slow events", latency::latency),
     row("lolwut", -1, READ_FAST, NONE, "server", "5.0.0", "Version of the server", monitor::lolwut),
-    row("memory", -2, NO_FLAGS, NONE, "server", "4.0.0", "Memory of the server", memory::memory),
+    row(
+        "memory",
+        -2,
+        NO_FLAGS,
+        NONE.and(MoreKeys::Subcommand),
+        "server",
+        "4.0.0",
+        "Memory of the server",
+        memory::memory,
+    ),
     row("monitor", 1, ADMIN.and(NO_MULTI), NONE, "server", "1.0.0", "Shows all commands", monitor::monitor),
     row("save", 1, ADMIN.and(NO_MULTI), NONE, "server", "1.0.0", "Creates a checkpoint", checkpoint::save),
     row("slowlog", -2, NO_FLAGS, NONE, "server", "2.2.12", "Slow commands", slowlog::slowlog),
