@@ -1,7 +1,7 @@
 //! COMMAND and its subcommands: the table of commands for clients.
 
 use super::subcommand::{Subcommand, dispatch, is_arity};
-use super::table::{self, Command, find};
+use super::table::{self, Command, Flags, find, key_access};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
@@ -21,7 +21,8 @@ pub(super) fn command(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 static COMMAND: &[Subcommand] = &[
     Subcommand { name: "count", arity: 2, run: count },
     Subcommand { name: "docs", arity: -2, run: docs },
-    Subcommand { name: "getkeys", arity: -3, run: getkeys },
+    Subcommand { name: "getkeys", arity: -4, run: getkeys },
+    Subcommand { name: "getkeysandflags", arity: -4, run: getkeysandflags },
     Subcommand { name: "info", arity: -2, run: info },
     Subcommand { name: "list", arity: -2, run: list },
 ];
@@ -102,6 +103,26 @@ fn list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn getkeys(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let (_, _, keys) = keys_of(args)?;
+    call.reply.bulks(&keys);
+    Ok(())
+}
+
+fn getkeysandflags(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let (row, inner, keys) = keys_of(args)?;
+    call.reply.array(keys.len());
+    for (index, key) in keys.iter().enumerate() {
+        let access: Vec<&str> = key_access(row.name, inner, index == 0).split(' ').collect();
+        call.reply.array(2);
+        call.reply.bulk(key);
+        call.reply.set(access.len());
+        access.iter().for_each(|word| call.reply.status(word));
+    }
+    Ok(())
+}
+
+/// Row, arguments and keys of the command after the subcommand.
+fn keys_of(args: Args<'_>) -> CommandResult<(&'static Command, Args<'_>, Vec<&[u8]>)> {
     let inner = args.skip(2);
     let row = find(inner.at(0)).ok_or(Failure::reply("ERR Invalid command specified"))?;
     if row.keys.is_empty() {
@@ -111,6 +132,8 @@ fn getkeys(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         return Err(Failure::reply("ERR Invalid number of arguments specified for command"));
     }
     let keys: Vec<&[u8]> = row.keys.of(inner).collect();
-    call.reply.bulks(&keys);
-    Ok(())
+    if keys.is_empty() && !row.flags.contains(Flags::SCRIPT) {
+        return Err(Failure::reply("ERR Invalid arguments specified for command"));
+    }
+    Ok((row, inner, keys))
 }

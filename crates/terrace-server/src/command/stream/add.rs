@@ -192,11 +192,6 @@ pub(in crate::command) fn xsetid(call: &mut Call<'_>, args: Args<'_>) -> Command
     let database = call.session.database;
     let stream = Stream::open(&mut call.view, database, &args[1])?;
     let mut stream = stream.ok_or(Failure::reply("ERR no such key"))?;
-    if id < stream.max_deleted_id() {
-        return Err(Failure::reply(
-            "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id",
-        ));
-    }
     if stream.len() > 0 {
         if last_entry(&mut call.view, &stream)?.is_some_and(|last| id < last) {
             return Err(Failure::reply(

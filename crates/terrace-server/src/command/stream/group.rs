@@ -13,9 +13,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Stream, StreamId, damaged};
+use super::{BoundedScan, Stream, StreamId, damaged};
 use crate::failure::CommandResult;
-use crate::store::{MemberRange, MemberScan, Object, View};
+use crate::store::{MemberRange, Object, View};
 
 const GROUP: u8 = 1;
 const CONSUMER: u8 = 2;
@@ -142,7 +142,7 @@ pub(super) fn groups(view: &mut View<'_>, stream: &Stream) -> CommandResult<Vec<
 
 /// Iterator over pending entries.
 pub(super) struct PendingScan {
-    scan: Option<MemberScan>,
+    scan: BoundedScan,
     /// Size of the suffix before the ID, in bytes.
     prefix_len: usize,
 }
@@ -150,8 +150,7 @@ pub(super) struct PendingScan {
 impl PendingScan {
     /// Returns the next ID. The state is present in a scan of the group only.
     pub(super) fn next(&mut self) -> CommandResult<Option<(StreamId, Option<Pending>)>> {
-        let Some(scan) = &mut self.scan else { return Ok(None) };
-        let Some((suffix, value)) = scan.next()? else { return Ok(None) };
+        let Some((suffix, value)) = self.scan.next()? else { return Ok(None) };
         let id = suffix.get(self.prefix_len..).and_then(StreamId::from_bytes).ok_or_else(damaged)?;
         let pending = if value.is_empty() { None } else { Some(Pending::decode(value)?) };
         Ok(Some((id, pending)))
@@ -327,20 +326,23 @@ impl GroupEdit {
             end: Some([&prefix[..], &end.bytes(), &[0]].concat()),
             is_reverse: false,
         };
-        let scan = if begin <= end { Some(view.members(&self.object, &range)?) } else { None };
+        let scan =
+            if begin <= end { BoundedScan::new(view, &self.object, &range)? } else { BoundedScan::empty() };
         Ok(PendingScan { scan, prefix_len: prefix.len() })
     }
 
     /// Returns the last pending entry, as it was before the command.
     pub(super) fn last_pending(&self, view: &mut View<'_>) -> CommandResult<Option<StreamId>> {
         let prefix = suffix(PENDING, &[&self.name]);
-        let scan = view.members(&self.object, &MemberRange::prefix(&prefix).reverse())?;
-        let last = PendingScan { scan: Some(scan), prefix_len: prefix.len() }.next()?;
+        let range = MemberRange::prefix(&prefix).reverse();
+        let scan = BoundedScan::new(view, &self.object, &range)?;
+        let last = PendingScan { scan, prefix_len: prefix.len() }.next()?;
         Ok(last.map(|(id, _)| id))
     }
 
     /// Returns the names and the states of all consumers, as they were before the command.
     pub(super) fn all_consumers(&self, view: &mut View<'_>) -> CommandResult<Vec<(Vec<u8>, Consumer)>> {
+        crate::command::check_members(view, self.group.consumers)?;
         let prefix = suffix(CONSUMER, &[&self.name]);
         let mut scan = view.members(&self.object, &MemberRange::prefix(&prefix))?;
         let mut consumers = Vec::new();

@@ -33,7 +33,7 @@ pub(super) use id::StreamId;
 pub(super) use info::xinfo;
 pub(super) use pending::{xack, xpending};
 pub(super) use range::{xrange, xrevrange};
-pub(super) use read::{xread, xreadgroup};
+pub(super) use read::{may_wait, xread, xreadgroup};
 pub(super) use value::{new_stream, stream_value};
 
 /// First byte of the records of entries.
@@ -140,7 +140,7 @@ impl Stream {
     ) -> CommandResult<EntryScan> {
         let begin = begin.max(self.first_id());
         if self.len() == 0 || begin > end {
-            return Ok(EntryScan { scan: None });
+            return Ok(EntryScan { scan: BoundedScan::empty() });
         }
         let range = MemberRange {
             begin: Some(entry_suffix(begin).to_vec()),
@@ -148,20 +148,46 @@ impl Stream {
             end: Some([&entry_suffix(end)[..], &[0]].concat()),
             is_reverse,
         };
-        Ok(EntryScan { scan: Some(view.members(&self.object, &range)?) })
+        Ok(EntryScan { scan: BoundedScan::new(view, &self.object, &range)? })
+    }
+}
+
+/// Iterator over records. On a worker, it fails after many of them.
+struct BoundedScan {
+    scan: Option<MemberScan>,
+    examined: u64,
+    can_wait: bool,
+}
+
+impl BoundedScan {
+    fn empty() -> BoundedScan {
+        BoundedScan { scan: None, examined: 0, can_wait: true }
+    }
+
+    fn new(view: &mut View<'_>, object: &Object, range: &MemberRange) -> CommandResult<BoundedScan> {
+        let scan = Some(view.members(object, range)?);
+        Ok(BoundedScan { scan, examined: 0, can_wait: view.scratch.can_wait })
+    }
+
+    fn next(&mut self) -> CommandResult<Option<(&[u8], &[u8])>> {
+        let Some(scan) = &mut self.scan else { return Ok(None) };
+        self.examined += 1;
+        if self.examined > super::MAX_MEMBERS_ON_WORKER && !self.can_wait {
+            return Err(Failure::NeedsSlowPool);
+        }
+        scan.next()
     }
 }
 
 /// Iterator over entries.
 pub(super) struct EntryScan {
-    scan: Option<MemberScan>,
+    scan: BoundedScan,
 }
 
 impl EntryScan {
     /// Returns the ID and the fields of the next entry, or None at the end.
     pub(super) fn next(&mut self) -> CommandResult<Option<(StreamId, &[u8])>> {
-        let Some(scan) = &mut self.scan else { return Ok(None) };
-        let Some((suffix, fields)) = scan.next()? else { return Ok(None) };
+        let Some((suffix, fields)) = self.scan.next()? else { return Ok(None) };
         let id = suffix.get(1..).and_then(StreamId::from_bytes).ok_or_else(damaged)?;
         Ok(Some((id, fields)))
     }

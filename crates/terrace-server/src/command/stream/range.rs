@@ -36,7 +36,6 @@ fn range(call: &mut Call<'_>, args: Args<'_>, is_reverse: bool) -> CommandResult
         return Ok(());
     }
     let count = count.unwrap_or(u64::MAX);
-    call.check_members_on_worker(count.min(stream.len()))?;
     let mut scan = stream.entries(&mut call.view, begin, end, is_reverse)?;
     reply_entries(call.reply, &mut scan, count, |_| Ok(()))?;
     Ok(())

@@ -7,7 +7,7 @@ use super::group::PendingScan;
 use super::range::reply_entries;
 use super::{GroupEdit, Pending, Stream, StreamId, entry, info, no_group};
 use crate::command::members::check_bytes;
-use crate::command::{Args, Call, check_members};
+use crate::command::{Args, Call};
 use crate::conn::BlockedCommand;
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
@@ -74,7 +74,9 @@ impl ReadOptions {
                 options.keys = index + 1;
                 options.len = more / 2;
                 if more % 2 == 1 {
-                    return Err(unbalanced(is_group));
+                    return Err(Failure::reply(
+                        "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
+                    ));
                 }
             } else if more > 1 && args.is(index, "GROUP") {
                 if !is_group {
@@ -106,11 +108,9 @@ impl ReadOptions {
     }
 }
 
-fn unbalanced(is_group: bool) -> Failure {
-    let (name, symbol) = if is_group { ("xreadgroup", '>') } else { ("xread", '$') };
-    Failure::reply(format!(
-        "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{symbol}' must be specified."
-    ))
+/// True if the command, XREAD or XREADGROUP, may wait.
+pub(in crate::command) fn may_wait(args: Args<'_>) -> CommandResult<bool> {
+    Ok(ReadOptions::parse(args, args.is(0, "XREADGROUP"))?.block.is_some())
 }
 
 /// Returns the time that an argument states in milliseconds. None for a wait without end.
@@ -148,7 +148,7 @@ fn begin(call: &mut Call<'_>, key: &[u8], text: &[u8], reader: Option<&Reader>) 
 
 fn read(call: &mut Call<'_>, args: Args<'_>, options: &ReadOptions) -> CommandResult {
     let keys: Vec<&[u8]> = args.from(options.keys).take(options.len).collect();
-    let may_wait = !call.view.is_transaction();
+    let may_wait = !call.view.is_transaction() && !call.view.is_of_snapshot();
     let reader = options.reader.as_ref();
     if reader.is_some() && keys.iter().collect::<BTreeSet<_>>().len() < keys.len() {
         // The second read of a stream starts after the first one.
@@ -282,7 +282,6 @@ impl StreamRead<'_> {
         let Some(begin) = after.next().filter(|begin| *begin <= self.stream.last_id()) else {
             return Ok(0);
         };
-        check_members(view, self.count.min(self.stream.len()))?;
         let mut scan = self.stream.entries(view, begin, StreamId::MAX, false)?;
         reply_entries(entries, &mut scan, self.count, |_| Ok(()))
     }
@@ -336,7 +335,6 @@ impl StreamRead<'_> {
         entries: &mut Reply,
     ) -> CommandResult {
         let Some(begin) = edit.group.last_id.next() else { return Ok(()) };
-        check_members(view, self.count.min(self.stream.len()))?;
         let now = view.now_ms();
         let mut scan = self.stream.entries(view, begin, StreamId::MAX, false)?;
         // XGROUP SETID may have moved the group back before pending entries.
@@ -365,7 +363,6 @@ impl StreamRead<'_> {
     ) -> CommandResult {
         let now = view.now_ms();
         let begin = after.next().unwrap_or(StreamId::MAX);
-        check_members(view, self.count.min(edit.group.pending))?;
         let mut scan = edit.pending_entries(view, Some(&reader.consumer), begin, StreamId::MAX)?;
         let mut rows = Reply::new();
         let mut len = 0;
@@ -412,6 +409,10 @@ impl KnownPending {
         while self.next.as_ref().is_some_and(|(next, _)| *next < id) {
             self.next = self.scan.next()?;
         }
-        Ok(self.next.take_if(|(next, _)| *next == id).and_then(|(_, pending)| pending))
+        if self.next.as_ref().is_none_or(|(next, _)| *next != id) {
+            return Ok(None);
+        }
+        let found = std::mem::replace(&mut self.next, self.scan.next()?);
+        Ok(found.and_then(|(_, pending)| pending))
     }
 }

@@ -1,6 +1,7 @@
 //! Removal of the oldest entries: the options of XADD and XTRIM.
 //!
-//! Redis removes whole nodes for `~`. Here, `~` removes multiples of `stream-node-max-entries`.
+//! Redis removes whole nodes for `~`. Here, `~` removes multiples of `stream-node-max-entries`, or
+//! all entries.
 
 use super::{Stream, StreamId};
 use crate::command::members::check_bytes;
@@ -31,7 +32,7 @@ pub(super) struct TrimOptions {
 #[derive(Debug)]
 pub(super) struct Trim {
     threshold: Threshold,
-    /// The number of removed entries is a multiple of it.
+    /// Number of entries of a node.
     granularity: u64,
     /// Maximum number of removed entries.
     limit: u64,
@@ -108,6 +109,12 @@ fn not_negative(args: Args<'_>, index: usize, option: &str) -> CommandResult<u64
 }
 
 impl Trim {
+    /// Largest number of entries up to `limit` that the trim may remove: whole nodes. The last node
+    /// may have fewer entries.
+    fn rounded(&self, limit: u64, stream: &Stream) -> u64 {
+        if limit == stream.len() { limit } else { limit - limit % self.granularity }
+    }
+
     /// Removes entries. `added` is an entry that the command has added. Returns their number.
     pub(super) fn run(
         &self,
@@ -120,7 +127,7 @@ impl Trim {
             Threshold::MinId(id) if stream.len() == 0 || stream.first_id() >= id => 0,
             Threshold::MinId(_) => stream.len().min(self.limit),
         };
-        if limit < self.granularity {
+        if limit == 0 {
             return Ok(0);
         }
         if matches!(self.threshold, Threshold::MaxLen(_)) {
@@ -130,8 +137,8 @@ impl Trim {
             Threshold::MaxLen(_) => None,
             Threshold::MinId(id) => Some(id),
         };
-        let mut ids = oldest(view, stream, added, limit - limit % self.granularity, end)?;
-        let removed = ids.len() as u64 - ids.len() as u64 % self.granularity;
+        let mut ids = oldest(view, stream, added, self.rounded(limit, stream), end)?;
+        let removed = self.rounded(ids.len() as u64, stream);
         let next = ids.split_off(removed as usize).first().copied();
         for id in &ids {
             stream.delete_entry(view, *id)?;
@@ -164,7 +171,6 @@ fn oldest(
         && is_inside(id)
     {
         check_bytes(ids.len() * 4 * StreamId::LEN)?;
-        check_members(view, ids.len() as u64)?;
         ids.push(id);
     }
     // A command sees its own entry only within EXEC.

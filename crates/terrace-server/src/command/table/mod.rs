@@ -5,13 +5,14 @@
 //!   objects.rs       rows with a function, for types other than strings
 //!   ordered.rs       rows of lists, sorted sets and geo
 //!   streams.rs       rows of streams
-//!   key_positions.rs positions of the keys among the arguments
+//!   key_positions.rs positions of the keys among the arguments; key_access.rs: their use
 //!   unsupported.rs   rows of the other commands of Redis 7.0
 //! ```
 
 mod admin;
 mod categories;
 mod flags;
+mod key_access;
 mod key_positions;
 mod objects;
 mod ordered;
@@ -27,6 +28,7 @@ use crate::failure::CommandResult;
 pub(crate) use admin::is_admin;
 pub(crate) use categories::{CATEGORIES, commands_of, is_in_category};
 pub(crate) use flags::Flags;
+pub(crate) use key_access::key_access;
 pub(crate) use key_positions::Keys;
 use key_positions::{ALL, FIRST, MoreKeys, NONE, keys};
 
