@@ -18,7 +18,7 @@ use super::key_scan::prefix_end;
 use super::layout::{Header, Layout, ValueType, object_garbage_key};
 use super::marker;
 use super::object::{MEMBER_PREFIX, Object, member_bounds, member_prefix};
-use super::view::{View, damaged_record, not_in_raw_mode};
+use super::view::{View, begin, damaged_record, not_in_raw_mode};
 use crate::failure::{CommandResult, Failure};
 
 /// Range of the member records of an object, by the bytes after the number of the object.
@@ -92,6 +92,20 @@ impl View<'_> {
             return Err(Failure::WRONG_TYPE);
         }
         entry.object().map(Some).ok_or_else(|| damaged_record(key))
+    }
+
+    /// Makes all later reads see all later writes, as in an EXEC. The view has no writes yet, and
+    /// it holds a pass for all keys that it writes.
+    ///
+    /// # Errors
+    ///
+    /// This thread may not wait.
+    pub(crate) fn see_own_writes(&mut self) -> CommandResult {
+        if !self.scratch.can_wait {
+            return Err(Failure::NeedsSlowPool);
+        }
+        self.transaction.get_or_insert_with(|| begin(self.store));
+        Ok(())
     }
 
     /// Returns the object at `key`, or a new one.
@@ -180,6 +194,13 @@ impl View<'_> {
     pub(crate) fn note_changed(&mut self, database: u8, key: &[u8]) {
         let record = self.record_key(database, key).to_vec();
         self.changed.push(record);
+    }
+
+    /// Records that clients who wait for `key` have to look again, although the key has not
+    /// changed.
+    pub(crate) fn note_ready(&mut self, database: u8, key: &[u8]) {
+        let record = self.record_key(database, key).to_vec();
+        self.ready.push(record);
     }
 
     /// Returns the value of the member record with the bytes `suffix` after the object's number.

@@ -63,7 +63,7 @@ impl Scratch {
 pub(crate) struct View<'a> {
     pub(crate) store: &'a Store,
     pub(crate) scratch: &'a mut Scratch,
-    transaction: Option<Transaction>,
+    pub(super) transaction: Option<Transaction>,
     read: ReadOptions,
     now_ms: Option<u64>,
     /// True if no other command changes the keys of the command meanwhile.
@@ -75,7 +75,7 @@ pub(crate) struct View<'a> {
     /// Keys of changed records that are not in the batch.
     pub(super) changed: Vec<Vec<u8>>,
     /// Records of keys that clients may wait for, although the key has not changed.
-    ready: Vec<Vec<u8>>,
+    pub(super) ready: Vec<Vec<u8>>,
     /// True if the transaction has a write.
     is_dirty: bool,
     /// Map of namespaces that the batch stores.
@@ -122,20 +122,6 @@ impl<'a> View<'a> {
     /// Begins an EXEC: later reads see earlier writes. The caller holds the whole gate.
     pub(crate) fn begin_transaction(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
         View { transaction: Some(begin(store)), ..View::with_pass(store, scratch) }
-    }
-
-    /// Makes all later reads see all later writes, as in an EXEC. The view has no writes yet, and it
-    /// holds a pass for all keys that it writes.
-    ///
-    /// # Errors
-    ///
-    /// This thread may not wait.
-    pub(crate) fn see_own_writes(&mut self) -> CommandResult {
-        if !self.scratch.can_wait {
-            return Err(Failure::NeedsSlowPool);
-        }
-        self.transaction.get_or_insert_with(|| begin(self.store));
-        Ok(())
     }
 
     /// Milliseconds since 1970, the same for the whole view.
@@ -494,12 +480,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Records that clients who wait for `key` have to look again, although the key has not changed.
-    pub(crate) fn note_ready(&mut self, database: u8, key: &[u8]) {
-        let record = self.record_key(database, key).to_vec();
-        self.ready.push(record);
-    }
-
     /// Keys that the committed command has changed: the number of the database, one byte, and the
     /// Redis key. In the order of the first changes.
     pub(crate) fn changed_keys(&self) -> Vec<Vec<u8>> {
@@ -540,7 +520,8 @@ impl<'a> View<'a> {
     }
 }
 
-fn begin(store: &Store) -> Transaction {
+/// Begins a transaction of the engine.
+pub(super) fn begin(store: &Store) -> Transaction {
     let options = TransactionOptions::default().isolation(Isolation::Snapshot).memory(TRANSACTION_MEMORY);
     store.db.begin(&options)
 }

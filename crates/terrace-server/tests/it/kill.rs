@@ -18,6 +18,8 @@ struct Ledger {
     pair: u64,
     /// Even numbers expire in the typed layout, odd numbers do not.
     timed: u64,
+    /// Entries of a stream, only in the typed layout.
+    entries: u64,
 }
 
 /// Writes numbers until the server ends.
@@ -34,10 +36,16 @@ fn write(client: &mut Client, id: usize, layout: Layout, ledger: &mut Ledger, is
         let timed = ledger.timed + 1;
         let set = ["SET", &format!("timed:{id}"), &timed.to_string(), "EX", "1000"];
         pipeline.extend(crate::client::encode(&set[..if has_expiry(layout, timed) { 5 } else { 3 }]));
+        let entry = format!("{}-0", ledger.entries + 1);
+        let replies = ["OK", "OK", "QUEUED", "QUEUED", "[OK OK]", "OK", &format!("'{entry}'")];
+        if layout == Layout::Typed {
+            pipeline.extend(crate::client::encode(&["XADD", &format!("stream:{id}"), &entry, "f", "v"]));
+        }
         if client.try_send(&pipeline).is_err() {
             return;
         }
-        for (step, expected) in ["OK", "OK", "QUEUED", "QUEUED", "[OK OK]", "OK"].iter().enumerate() {
+        let replies = &replies[..if layout == Layout::Typed { 7 } else { 6 }];
+        for (step, expected) in replies.iter().enumerate() {
             match client.try_reply() {
                 Ok(reply) => assert_eq!(reply, *expected),
                 Err(_) => return,
@@ -46,6 +54,7 @@ fn write(client: &mut Client, id: usize, layout: Layout, ledger: &mut Ledger, is
                 0 => ledger.plain = plain,
                 4 => ledger.pair = pair,
                 5 => ledger.timed = timed,
+                6 => ledger.entries += 1,
                 _ => {}
             }
         }
@@ -62,6 +71,20 @@ fn has_expiry(layout: Layout, timed: u64) -> bool {
     layout == Layout::Typed && timed.is_multiple_of(2)
 }
 
+/// Number of the entries of a stream. It is the ID of the last one, too.
+fn stream_entries(client: &mut Client, id: usize, layout: Layout) -> u64 {
+    if layout == Layout::Raw {
+        return 0;
+    }
+    let key = format!("stream:{id}");
+    let count: u64 = client.call(&["XLEN", &key]).trim_start_matches(':').parse().unwrap();
+    let range = client.call(&["XRANGE", &key, "-", "+"]);
+    assert_eq!(range.matches("['f' 'v']").count() as u64, count, "a stream has a wrong count");
+    let last = client.call(&["XREVRANGE", &key, "+", "-", "COUNT", "1"]);
+    assert!(count == 0 || last.contains(&format!("'{count}-0'")), "{last} of {count} entries");
+    count
+}
+
 fn verify(server: &ServerProcess, layout: Layout, ledgers: &mut [Ledger; CLIENTS]) {
     let mut client = server.client();
     for (id, ledger) in ledgers.iter_mut().enumerate() {
@@ -76,7 +99,10 @@ fn verify(server: &ServerProcess, layout: Layout, ledgers: &mut [Ledger; CLIENTS
         let ttl = client.call(&["TTL", &format!("timed:{id}")]);
         let is_right = (ttl != ":-1") == has_expiry(layout, timed);
         assert!(timed == 0 || is_right, "an expiry is half applied: {timed} has the TTL {ttl}");
-        *ledger = Ledger { plain, pair: left, timed };
+        let entries = stream_entries(&mut client, id, layout);
+        let expected = ledger.entries..=ledger.entries + 1;
+        assert!(expected.contains(&entries), "{entries} entries of {}", ledger.entries);
+        *ledger = Ledger { plain, pair: left, timed, entries };
     }
 }
 

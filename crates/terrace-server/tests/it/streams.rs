@@ -103,12 +103,14 @@ fn without_times(command: &[String], reply: &str) -> Option<String> {
         return None;
     }
     let words: Vec<&str> = reply.split(' ').collect();
-    let is_masked = |at: usize| {
+    let mut masked = words.clone();
+    for (at, word) in masked.iter_mut().enumerate() {
         let is_before_integer = words.get(at + 1).is_some_and(|next| next.starts_with(':'));
         let is_named = at > 0 && MASKED.iter().any(|name| words[at - 1].ends_with(name));
-        words[at].starts_with(':') && (is_before_integer || is_named)
-    };
-    let masked: Vec<&str> = (0..words.len()).map(|at| if is_masked(at) { ":?" } else { words[at] }).collect();
+        if word.starts_with(':') && (is_before_integer || is_named) {
+            *word = ":?";
+        }
+    }
     Some(masked.join(" "))
 }
 
@@ -266,7 +268,7 @@ fn ids_of_the_clock() {
         let later = (ms + 1_000_000_000).to_string();
         client.check(&[
             (&format!("XADD s {later}-5 f v"), &format!("'{later}-5'")),
-            // The clock is behind the last ID.
+            // The clock is before the last ID.
             ("XADD s * f v", &format!("'{later}-6'")),
             (&format!("XADD s {later}-* f v"), &format!("'{later}-7'")),
             (

@@ -174,8 +174,8 @@ fn oldest(
         ids.push(id);
     }
     // A command sees its own entry only within EXEC.
-    let is_unseen = |id: &StreamId| ids.last().is_none_or(|last| last < id);
-    if let Some(added) = added.filter(is_unseen)
+    if let Some(added) = added
+        && ids.last().is_none_or(|last| *last < added)
         && (ids.len() as u64) < limit
         && is_inside(added)
     {

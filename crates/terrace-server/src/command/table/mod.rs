@@ -4,6 +4,7 @@
 //!   supported.rs     rows with a function
 //!   objects.rs       rows with a function, for types other than strings
 //!   ordered.rs       rows of lists, sorted sets and geo
+//!   scripting.rs     rows of scripts
 //!   streams.rs       rows of streams
 //!   key_positions.rs positions of the keys among the arguments; key_access.rs: their use
 //!   unsupported.rs   rows of the other commands of Redis 7.0
@@ -16,6 +17,7 @@ mod key_access;
 mod key_positions;
 mod objects;
 mod ordered;
+mod scripting;
 mod streams;
 mod supported;
 mod unsupported;
@@ -104,7 +106,7 @@ static GROUPS: &[&[Command]] = &[
     supported::TRANSACTIONS,
     supported::PUBSUB,
     supported::CONNECTION,
-    supported::SCRIPTING,
+    scripting::SCRIPTING,
     supported::SERVER,
     supported::TERRACE,
     ordered::LIST,

@@ -2,12 +2,12 @@
 
 use super::super::{
     acl, bitfield, bitmap, checkpoint, client, command_info, config, connection, expire, hyperloglog,
-    increment, info, keys, latency, lcs, memory, monitor, multi, pubsub, scan, script, server, set, slowlog,
+    increment, info, keys, latency, lcs, memory, monitor, multi, pubsub, scan, server, set, slowlog,
     snapshot, strings, terrace,
 };
 use super::flags::{
     ADMIN, ALONE, CACHES, FAST, NO_AUTH, NO_FLAGS, NO_MULTI, NOT_QUEUED, PUBSUB as PUBSUB_FLAG, READ,
-    READ_FAST, SCRIPT, SLOW, WHILE_SUBSCRIBED, WRITE, WRITE_FAST,
+    READ_FAST, SLOW, WHILE_SUBSCRIBED, WRITE, WRITE_FAST,
 };
 use super::{ALL, Command, FIRST, Flags, Handler, MoreKeys, NONE, keys, row};
 
@@ -308,52 +308,6 @@ pub(super) static CONNECTION: &[Command] = &[
         connection::reset,
     ),
     row("select", 2, FAST, NONE, "connection", "1.0.0", "Chooses a database", connection::select),
-];
-
-/// Commands of the group `scripting`.
-pub(super) static SCRIPTING: &[Command] = &[
-    row(
-        "eval",
-        -3,
-        SCRIPT.and(ALONE),
-        NONE.and(MoreKeys::Counted(2)),
-        "scripting",
-        "2.6.0",
-        "Runs a Lua script",
-        script::eval,
-    ),
-    row(
-        "eval_ro",
-        -3,
-        SCRIPT.and(READ),
-        NONE.and(MoreKeys::Counted(2)),
-        "scripting",
-        "7.0.0",
-        "Runs a script that only reads",
-        script::eval_ro,
-    ),
-    row(
-        "evalsha",
-        -3,
-        SCRIPT.and(ALONE),
-        NONE.and(MoreKeys::Counted(2)),
-        "scripting",
-        "2.6.0",
-        "Runs a script by its SHA-1",
-        script::evalsha,
-    ),
-    row(
-        "evalsha_ro",
-        -3,
-        SCRIPT.and(READ),
-        NONE.and(MoreKeys::Counted(2)),
-        "scripting",
-        "7.0.0",
-        "Runs a reading script by its SHA-1",
-        script::evalsha_ro,
-    ),
-    row("function", -2, NO_FLAGS, NONE, "scripting", "7.0.0", "Functions: there are none", script::function),
-    row("script", -2, NO_FLAGS, NONE, "scripting", "2.6.0", "Loads, finds, kills scripts", script::script),
 ];
 
 /// Commands of the group `server`.
