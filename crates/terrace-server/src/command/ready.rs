@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use super::execute::count_error;
 use crate::conn::{Unblocked, Waiter};
 use crate::failure::CommandResult;
 use crate::resp::Reply;
@@ -56,6 +57,7 @@ fn serve(shared: &Shared, scratch: &mut Scratch, watch_key: &[u8], waiter: &Wait
     let is_write = result.as_ref().is_ok_and(|changed| !changed.is_empty());
     let needs_sync = is_write && shared.store.durability.mode() == SyncMode::Always;
     let changed = result.unwrap_or_else(|failure| {
+        count_error(shared, &failure);
         reply.truncate(0);
         reply.error(failure.text().as_bytes());
         Vec::new()

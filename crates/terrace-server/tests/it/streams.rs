@@ -252,6 +252,11 @@ fn trims_by_nodes() {
             }
             client.run("DEL s");
         }
+        fill(client, "mixed", "");
+        // Exact trims leave a part of the first node.
+        for trim in ["MAXLEN 222", "MAXLEN ~ 180", "MAXLEN ~ 60", "MINID 240", "MINID ~ 245", "MAXLEN ~ 0"] {
+            replies.push(client.run(&format!("XTRIM mixed {trim}")));
+        }
         client.run("CONFIG SET stream-node-max-entries 10");
         replies.push(fill(client, "small", "MAXLEN ~ 55 LIMIT 30"));
         replies

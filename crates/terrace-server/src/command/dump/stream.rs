@@ -39,6 +39,8 @@ pub(in crate::command) struct StreamValue {
     pub(in crate::command) max_deleted_id: StreamId,
     pub(in crate::command) added: u64,
     pub(in crate::command) groups: BTreeMap<Vec<u8>, GroupValue>,
+    /// True if the payload does not state the numbers of read entries.
+    pub(in crate::command) is_legacy: bool,
 }
 
 /// Group in memory.
@@ -152,7 +154,7 @@ fn encode_node(entries: &[Entry]) -> Vec<u8> {
 
 /// Decodes a stream. `version` is 1 or 2. Returns None if it is damaged.
 pub(super) fn decode(reader: &mut Reader<'_>, version: u8) -> Option<StreamValue> {
-    let mut stream = StreamValue::default();
+    let mut stream = StreamValue { is_legacy: version == 1, ..StreamValue::default() };
     for _ in 0..reader.len()? {
         let first = StreamId::from_bytes(&reader.string()?)?;
         let list = compact::listpack(&reader.string()?)?;

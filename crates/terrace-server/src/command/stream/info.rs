@@ -34,7 +34,7 @@ fn has_gap_from(stream: &Stream, begin: StreamId) -> bool {
 }
 
 /// Returns how many entries the stream had ever added up to `id`, if this is known.
-fn added_up_to(stream: &Stream, id: StreamId) -> Option<u64> {
+pub(super) fn added_up_to(stream: &Stream, id: StreamId) -> Option<u64> {
     let before_first = stream.added().saturating_sub(stream.len());
     if stream.added() == 0 {
         return Some(0);

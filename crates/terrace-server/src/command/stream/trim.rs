@@ -1,7 +1,7 @@
 //! Removal of the oldest entries: the options of XADD and XTRIM.
 //!
-//! Redis removes whole nodes for `~`. Here, `~` removes multiples of `stream-node-max-entries`, or
-//! all entries.
+//! Redis removes whole nodes for `~`. Here, a node stands for `stream-node-max-entries` entries in
+//! the order of their addition.
 
 use super::{Stream, StreamId};
 use crate::command::members::check_bytes;
@@ -109,10 +109,18 @@ fn not_negative(args: Args<'_>, index: usize, option: &str) -> CommandResult<u64
 }
 
 impl Trim {
-    /// Largest number of entries up to `limit` that the trim may remove: whole nodes. The last node
-    /// may have fewer entries.
+    /// Largest number of entries up to `limit` that the trim may remove: whole nodes. The first and
+    /// the last node may have fewer entries.
     fn rounded(&self, limit: u64, stream: &Stream) -> u64 {
-        if limit == stream.len() { limit } else { limit - limit % self.granularity }
+        if limit == stream.len() {
+            return limit;
+        }
+        let removed_before = stream.added().saturating_sub(stream.len());
+        let first_node = self.granularity - removed_before % self.granularity;
+        match limit.checked_sub(first_node) {
+            Some(rest) => first_node + (rest - rest % self.granularity),
+            None => 0,
+        }
     }
 
     /// Removes entries. `added` is an entry that the command has added. Returns their number.

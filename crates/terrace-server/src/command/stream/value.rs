@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::group::groups;
-use super::{GroupEdit, Stream, StreamId, encode_entry, entry};
+use super::info::added_up_to;
+use super::{Group, GroupEdit, Stream, StreamId, encode_entry, entry};
 use crate::command::Call;
 use crate::command::dump::{GroupValue, StreamValue};
 use crate::command::members::check_bytes;
@@ -27,6 +28,7 @@ pub(in crate::command) fn stream_value(call: &mut Call<'_>, object: &Object) -> 
         max_deleted_id: stream.max_deleted_id(),
         added: stream.added(),
         groups: BTreeMap::new(),
+        is_legacy: false,
     };
     let mut bytes = 0;
     let mut scan = stream.entries(&mut call.view, StreamId::MIN, StreamId::MAX, false)?;
@@ -64,8 +66,9 @@ pub(in crate::command) fn new_stream(call: &mut Call<'_>, value: &StreamValue) -
     stream.set_max_deleted_id(value.max_deleted_id);
     stream.set_added(value.added);
     for (name, group) in &value.groups {
-        let mut edit =
-            GroupEdit::new(&stream, name, super::Group::new(group.group.last_id, group.group.entries_read));
+        let Group { last_id, entries_read, .. } = group.group;
+        let entries_read = if value.is_legacy { added_up_to(&stream, last_id) } else { entries_read };
+        let mut edit = GroupEdit::new(&stream, name, Group::new(last_id, entries_read));
         for (consumer, seen) in &group.consumers {
             edit.create_consumer(&mut call.view, consumer, *seen)?;
         }

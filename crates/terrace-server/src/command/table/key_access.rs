@@ -145,7 +145,7 @@ static SUBCOMMANDS: &[(&str, &str)] = &[
     ("setid", "RW update"),
 ];
 
-/// Returns the words for the access of the command `args` to one of its keys. `name` is the command.
+/// Returns the words for the access of the command `args` to a key. `name` is the command.
 pub(crate) fn key_access(name: &str, args: Args<'_>, is_first: bool) -> &'static str {
     match name {
         "xgroup" => {
