@@ -159,7 +159,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, version: u8) -> Option<StreamValue
         let first = StreamId::from_bytes(&reader.string()?)?;
         let list = compact::listpack(&reader.string()?)?;
         reader.charge(list.len() * size_of::<Vec<u8>>())?;
-        decode_node(first, list.into_iter(), &mut stream.entries)?;
+        decode_node(reader, first, list.into_iter(), &mut stream.entries)?;
     }
     let len = reader.len()?;
     stream.last_id = id(reader)?;
@@ -231,6 +231,7 @@ fn decode_group(reader: &mut Reader<'_>, version: u8) -> Option<GroupValue> {
 
 /// Appends the entries of a node.
 fn decode_node(
+    reader: &mut Reader<'_>,
     first: StreamId,
     mut list: impl Iterator<Item = Vec<u8>>,
     entries: &mut Vec<Entry>,
@@ -260,6 +261,8 @@ fn decode_node(
             }
         }
         integer(&mut list)?;
+        // Many entries may share one long field.
+        reader.charge(parts.iter().map(|part: &Vec<u8>| part.len() + size_of::<Vec<u8>>()).sum())?;
         counts[usize::from(flags & IS_DELETED != 0)] += 1;
         if flags & IS_DELETED == 0 {
             if parts.is_empty() {
@@ -311,6 +314,21 @@ mod tests {
             let mut reader = Reader::new(&payload[..len]);
             assert!(decode(&mut reader, 2).is_none(), "{len} bytes");
         }
+    }
+
+    #[test]
+    fn long_field_of_many_entries() {
+        let mut list = compact::ListpackWriter::new();
+        [1000, 0, 1].iter().for_each(|number| list.integer(*number));
+        list.text(&vec![b'x'; 1 << 20]);
+        list.integer(0);
+        for number in 0..1000 {
+            [HAS_SAME_FIELDS, number, 0, 7, 4].iter().for_each(|number| list.integer(*number));
+        }
+        let entries = compact::listpack(&list.finish()).unwrap();
+        let mut found = Vec::new();
+        let decoded = decode_node(&mut Reader::new(b""), StreamId::MIN, entries.into_iter(), &mut found);
+        assert!(decoded.is_none() && found.len() < 300);
     }
 
     #[test]

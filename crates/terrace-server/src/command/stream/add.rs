@@ -69,8 +69,8 @@ pub(in crate::command) fn xadd(call: &mut Call<'_>, args: Args<'_>) -> CommandRe
         stream.set_first_id(id);
     }
     stream.set_last_id(id);
-    stream.set_added(stream.added() + 1);
-    stream.object.count += 1;
+    stream.set_added(stream.added().saturating_add(1));
+    stream.object.count = stream.object.count.saturating_add(1);
     let trimmed = match &options.trim {
         Some(trim) => trim.run(&mut call.view, &mut stream, Some(id))?,
         None => 0,

@@ -45,7 +45,7 @@ impl Claim<'_> {
         if edit.touch_consumer(&mut call.view, self.consumer)? {
             call.notify(EventClass::STREAM, "xgroup-createconsumer", self.key);
         }
-        let count = self.retry_count.unwrap_or(pending.count + u64::from(!self.only_ids));
+        let count = self.retry_count.unwrap_or(pending.count.saturating_add(u64::from(!self.only_ids)));
         let new = Pending { delivered: self.delivered, count, consumer: self.consumer.to_vec() };
         edit.put_pending(&mut call.view, id, is_stored.then_some(&pending), new)?;
         if self.only_ids {

@@ -230,7 +230,7 @@ impl GroupEdit {
             return Ok(false);
         }
         self.consumers.insert(name.to_vec(), (Consumer { seen, pending: 0 }, true));
-        self.group.consumers += 1;
+        self.group.consumers = self.group.consumers.saturating_add(1);
         Ok(true)
     }
 

@@ -120,7 +120,7 @@ fn destroy(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let group = GroupEdit::open(&mut call.view, &stream, args.at(3))?;
     call.reply.integer(i64::from(group.is_some()));
     if let Some(mut edit) = group {
-        call.check_members_on_worker(edit.group.pending + edit.group.consumers)?;
+        call.check_members_on_worker(edit.group.pending.saturating_add(edit.group.consumers))?;
         edit.delete(&mut call.view)?;
         call.notify(EventClass::STREAM, "xgroup-destroy", args.at(2));
         call.view.note_ready(call.session.database, args.at(2));

@@ -373,7 +373,8 @@ impl StreamRead<'_> {
                 Some(fields) => {
                     entry::reply(&mut rows, id, &fields)?;
                     if let Some(old) = edit.pending(view, id)? {
-                        let new = Pending { delivered: now, count: old.count + 1, ..old.clone() };
+                        let new =
+                            Pending { delivered: now, count: old.count.saturating_add(1), ..old.clone() };
                         edit.put_pending(view, id, Some(&old), new)?;
                     }
                 }
