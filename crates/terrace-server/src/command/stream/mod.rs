@@ -203,14 +203,20 @@ fn damaged() -> Failure {
     Failure::reply("ERR damaged: a record of the stream is not valid")
 }
 
+/// Name in an error. Redis shows the bytes before the first zero.
+fn shown(name: &[u8]) -> std::borrow::Cow<'_, str> {
+    let end = memchr::memchr(0, name).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end])
+}
+
 /// Error for a group that does not exist.
 fn no_group(key: &[u8], group: &[u8], context: &str) -> Failure {
-    let [key, group] = [key, group].map(String::from_utf8_lossy);
+    let [key, group] = [key, group].map(shown);
     Failure::reply(format!("NOGROUP No such key '{key}' or consumer group '{group}'{context}"))
 }
 
 /// Error for a group of an existing stream that does not exist.
 fn no_group_of_key(key: &[u8], group: &[u8]) -> Failure {
-    let [key, group] = [key, group].map(String::from_utf8_lossy);
+    let [key, group] = [key, group].map(shown);
     Failure::reply(format!("NOGROUP No such consumer group '{group}' for key name '{key}'"))
 }
