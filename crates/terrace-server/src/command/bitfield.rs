@@ -3,7 +3,7 @@
 use super::bitmap::{bit_at, grown, parse_offset, set_bit_at};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::store::{Entry, Replaced};
+use crate::store::{Entry, EventClass, Replaced};
 
 /// Type of a field: `i1` to `i64`, `u1` to `u63`.
 #[derive(Debug, Clone, Copy)]
@@ -192,6 +192,7 @@ fn run(call: &mut Call<'_>, args: Args<'_>, is_read_only: bool) -> CommandResult
     if len.is_some() {
         let expires_at = entry.as_ref().and_then(Entry::expires_at);
         call.put_string(&args[1], &value, expires_at, Replaced::Read(entry.as_ref()))?;
+        call.notify(EventClass::STRING, "setbit", &args[1]);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::{Limits, parse_i64};
-use crate::store::{Entry, Replaced};
+use crate::store::{Entry, EventClass, Replaced};
 
 /// Maximum size of a string, in bytes.
 const MAX_STRING: usize = Limits::AFTER_LOGIN.arg_bytes;
@@ -58,6 +58,7 @@ pub(super) fn setbit(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     set_bit_at(&mut value, offset, is_set);
     let expires_at = entry.as_ref().and_then(Entry::expires_at);
     call.put_string(&args[1], &value, expires_at, Replaced::Read(entry.as_ref()))?;
+    call.notify(EventClass::STRING, "setbit", &args[1]);
     call.reply.integer(i64::from(old));
     Ok(())
 }
@@ -209,7 +210,9 @@ pub(super) fn bitop(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let result = result.unwrap_or_default();
     if !result.is_empty() {
         call.put_string(&args[2], &result, None, Replaced::Unread)?;
+        call.notify(EventClass::STRING, "set", &args[2]);
     } else if let Some(old) = call.get(&args[2])? {
+        call.notify(EventClass::GENERIC, "del", &args[2]);
         call.delete(&args[2], &old)?;
     }
     call.reply.count(result.len());

@@ -1,8 +1,7 @@
 //! COMMAND and its subcommands: the table of commands for clients.
 
-use super::key_arguments::{all_keys, has_movable_keys};
 use super::subcommand::{Subcommand, dispatch, is_arity};
-use super::table::{self, Command, find};
+use super::table::{self, Command, Flags, find, key_access};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
@@ -22,13 +21,14 @@ pub(super) fn command(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 static COMMAND: &[Subcommand] = &[
     Subcommand { name: "count", arity: 2, run: count },
     Subcommand { name: "docs", arity: -2, run: docs },
-    Subcommand { name: "getkeys", arity: -3, run: getkeys },
+    Subcommand { name: "getkeys", arity: -4, run: getkeys },
+    Subcommand { name: "getkeysandflags", arity: -4, run: getkeysandflags },
     Subcommand { name: "info", arity: -2, run: info },
     Subcommand { name: "list", arity: -2, run: list },
 ];
 
 fn reply_row(reply: &mut Reply, row: &Command) {
-    let movable = has_movable_keys(row).then_some("movablekeys");
+    let movable = row.has_movable_keys().then_some("movablekeys");
     let flags: Vec<&str> = row.flags.names().chain(movable).collect();
     reply.array(10);
     reply.bulk(row.name);
@@ -111,16 +111,37 @@ fn list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn getkeys(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let row = find(args.at(2)).ok_or(Failure::reply("ERR Invalid command specified"))?;
+    let (_, _, keys) = keys_of(args)?;
+    call.reply.bulks(&keys);
+    Ok(())
+}
+
+fn getkeysandflags(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let (row, inner, keys) = keys_of(args)?;
+    call.reply.array(keys.len());
+    for (index, key) in keys.iter().enumerate() {
+        let access: Vec<&str> = key_access(row.name, inner, index == 0).split(' ').collect();
+        call.reply.array(2);
+        call.reply.bulk(key);
+        call.reply.set(access.len());
+        access.iter().for_each(|word| call.reply.status(word));
+    }
+    Ok(())
+}
+
+/// Row, arguments and keys of the command after the subcommand.
+fn keys_of(args: Args<'_>) -> CommandResult<(&'static Command, Args<'_>, Vec<&[u8]>)> {
     let inner = args.skip(2);
+    let row = find(inner.at(0)).ok_or(Failure::reply("ERR Invalid command specified"))?;
+    if row.keys.is_empty() {
+        return Err(Failure::reply("ERR The command has no key arguments"));
+    }
     if !is_arity(row.arity, inner.len()) {
         return Err(Failure::reply("ERR Invalid number of arguments specified for command"));
     }
-    let keys = all_keys(row, inner).ok_or(Failure::reply("ERR Invalid arguments specified for command"))?;
-    // A script may have none.
-    if keys.is_empty() && row.keys.count_at == 0 {
-        return Err(Failure::reply("ERR The command has no key arguments"));
+    let keys: Vec<&[u8]> = row.keys.of(inner).collect();
+    if keys.is_empty() && !row.flags.contains(Flags::SCRIPT) {
+        return Err(Failure::reply("ERR Invalid arguments specified for command"));
     }
-    call.reply.bulks(&keys);
-    Ok(())
+    Ok((row, inner, keys))
 }

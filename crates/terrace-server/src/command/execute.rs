@@ -255,7 +255,8 @@ fn run(
 
 /// Keys that the command has changed and clients may wait for.
 fn changed_keys(call: &Call<'_>, command: &Command) -> Vec<Vec<u8>> {
-    if command.keys.first == 0 { call.shared.blocked.keys() } else { call.view.changed_keys() }
+    let is_any = command.keys.first == 0 && command.flags.contains(Flags::ALONE);
+    if is_any { call.shared.blocked.keys() } else { call.view.changed_keys() }
 }
 
 /// Remembers the reply of a write that has to wait for a sync.
@@ -276,6 +277,11 @@ fn stores(command: &Command) -> bool {
     command.flags.contains(Flags::WRITE) || command.flags.contains(Flags::CACHES)
 }
 
+/// True if the command reads keys, and may wait for one of them.
+fn is_waiting_read(command: &Command) -> bool {
+    command.flags.contains(Flags::READ) && command.flags.contains(Flags::BLOCKING)
+}
+
 /// Takes the locks that the command needs.
 fn enter_gate<'a>(
     shared: &'a Shared,
@@ -287,7 +293,8 @@ fn enter_gate<'a>(
     if command.flags.contains(Flags::ALONE) {
         return enter_alone(shared, scratch).map(Some);
     }
-    if !stores(command) {
+    // A client that waits joins the queues under the locks of its keys.
+    if !stores(command) && !is_waiting_read(command) {
         return Ok(None);
     }
     if command.keys.is_single() {

@@ -9,7 +9,7 @@ use super::members::{
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::{extended_sum, format_double, parse_double, parse_i64};
-use crate::store::{MemberRange, Object, StoredValue, ValueType};
+use crate::store::{EventClass, MemberRange, Object, StoredValue, ValueType};
 
 /// Number of fields up to which Redis uses its compact encoding.
 const MAX_COMPACT_FIELDS: u64 = 512;
@@ -83,6 +83,7 @@ fn set_fields(call: &mut Call<'_>, args: Args<'_>, command: &str) -> CommandResu
         added += usize::from(is_added);
     }
     save(call, &args[1], &hash, &old)?;
+    call.notify(EventClass::HASH, "hset", &args[1]);
     Ok(added)
 }
 
@@ -93,6 +94,7 @@ pub(super) fn hsetnx(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if is_added {
         put_field(call, &mut hash, &args[2], &args[3], true)?;
         call.save(&args[1], &hash)?;
+        call.notify(EventClass::HASH, "hset", &args[1]);
     }
     call.reply.integer(i64::from(is_added));
     Ok(())
@@ -157,6 +159,7 @@ pub(super) fn hdel(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     }
     hash.count = hash.count.saturating_sub(deleted.len() as u64);
     if !deleted.is_empty() {
+        call.notify(EventClass::HASH, "hdel", &args[1]);
         call.save(&args[1], &hash)?;
     }
     call.reply.count(deleted.len());
@@ -211,6 +214,7 @@ pub(super) fn hincrby(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let sum = number.checked_add(increment);
     let sum = sum.ok_or(Failure::reply("ERR increment or decrement would overflow"))?;
     replace_field(call, args, &hash, sum.to_string().as_bytes(), value.is_none())?;
+    call.notify(EventClass::HASH, "hincrby", &args[1]);
     call.reply.integer(sum);
     Ok(())
 }
@@ -235,6 +239,7 @@ pub(super) fn hincrbyfloat(call: &mut Call<'_>, args: Args<'_>) -> CommandResult
         }
     };
     replace_field(call, args, &hash, sum.as_bytes(), value.is_none())?;
+    call.notify(EventClass::HASH, "hincrbyfloat", &args[1]);
     call.reply.bulk(sum);
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::execute::check_writable;
 use super::registers::{Damaged, RANK_BITS, REGISTERS, Registers};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::store::{Entry, Replaced};
+use crate::store::{Entry, EventClass, Replaced};
 
 impl From<Damaged> for Failure {
     fn from(_: Damaged) -> Failure {
@@ -39,6 +39,7 @@ pub(super) fn pfadd(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if is_changed {
         registers.invalidate_count();
         put(call, &args[1], &registers, entry.as_ref())?;
+        call.notify(EventClass::STRING, "pfadd", &args[1]);
     }
     call.reply.integer(i64::from(is_changed));
     Ok(())
@@ -101,6 +102,7 @@ pub(super) fn pfmerge(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     }
     registers.invalidate_count();
     put(call, &args[1], &registers, entry.as_ref())?;
+    call.notify(EventClass::STRING, "pfadd", &args[1]);
     call.reply.ok();
     Ok(())
 }

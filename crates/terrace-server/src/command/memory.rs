@@ -3,6 +3,7 @@
 use super::subcommand::{Subcommand, dispatch};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
+use crate::store::{MEMBER_PREFIX, MemberRange, Object, ValueType};
 
 /// MEMORY subcommand
 pub(super) fn memory(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -17,23 +18,50 @@ static MEMORY: &[Subcommand] = &[
     Subcommand { name: "usage", arity: -3, run: usage },
 ];
 
-/// MEMORY USAGE key [SAMPLES count]: bytes of the record on disk, before compression.
+/// Number of member records that MEMORY USAGE measures without SAMPLES.
+const DEFAULT_SAMPLES: u64 = 5;
+
+/// MEMORY USAGE key [SAMPLES count]: bytes of the records on disk, before compression. The size of
+/// an object is estimated by its first records.
 fn usage(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let is_valid = match args.len() {
-        3 => true,
-        5 => args.is(3, "SAMPLES") && args.integer(4)? >= 0,
-        _ => false,
+    let samples = match args.len() {
+        3 => DEFAULT_SAMPLES,
+        5 if args.is(3, "SAMPLES") => u64::try_from(args.integer(4)?).map_err(|_| Failure::SYNTAX)?,
+        _ => return Err(Failure::SYNTAX),
     };
-    if !is_valid {
-        return Err(Failure::SYNTAX);
-    }
-    let entry = call.get(args.at(2))?;
+    call.view.pin_state();
+    let Some(entry) = call.get(args.at(2))? else {
+        call.reply.null();
+        return Ok(());
+    };
     let record = call.shared.store.layout.prefix_len() + args.at(2).len();
-    match entry {
-        Some(entry) => call.reply.count(record + entry.header.len + entry.value().len()),
-        None => call.reply.null(),
-    }
+    let members = match entry.object() {
+        Some(object) => member_bytes(call, &object, samples)?,
+        None => 0,
+    };
+    call.reply.count(record + entry.header.len + entry.value().len() + members);
     Ok(())
+}
+
+/// Returns the bytes of the member records, estimated by the first `samples` of them. Zero samples
+/// stand for all.
+fn member_bytes(call: &mut Call<'_>, object: &Object, samples: u64) -> CommandResult<usize> {
+    let limit = if samples == 0 { u64::MAX } else { samples };
+    call.check_members_on_worker(limit.min(object.count))?;
+    let mut scan = call.view.members(object, &MemberRange::all())?;
+    let mut bytes = 0;
+    let mut measured = 0u64;
+    while let Some((suffix, value)) = scan.next()? {
+        if measured == limit {
+            // A sorted set has two records for each member, of about the same size.
+            let per_member = if object.value_type == ValueType::SortedSet { 2 } else { 1 };
+            let records = u128::from(object.count) * per_member;
+            return Ok((bytes as u128 * records / u128::from(measured)) as usize);
+        }
+        bytes += MEMBER_PREFIX + suffix.len() + value.len();
+        measured += 1;
+    }
+    Ok(bytes)
 }
 
 /// Memory by its use, in bytes.

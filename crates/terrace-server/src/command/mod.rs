@@ -28,7 +28,6 @@ mod hashes;
 mod hyperloglog;
 mod increment;
 mod info;
-mod key_arguments;
 mod keys;
 mod latency;
 mod lcs;
@@ -51,6 +50,7 @@ mod slowlog;
 mod snapshot;
 mod sort;
 mod sorted_set;
+mod stream;
 mod strings;
 mod subcommand;
 mod table;
@@ -146,6 +146,16 @@ impl Call<'_> {
     /// Notes an event of `key` in the client's database. The commit publishes it.
     fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
         self.view.notify(self.session.database, class, name, key);
+    }
+
+    /// Notes the event of a command that has stored a result at `key`, or has deleted the key
+    /// because the result is empty.
+    fn notify_stored(&mut self, class: EventClass, name: &'static str, key: &[u8], is_empty: bool) {
+        if is_empty {
+            self.notify(EventClass::GENERIC, "del", key);
+        } else {
+            self.notify(class, name, key);
+        }
     }
 
     /// Fails on a worker, so that a thread of the slow pool repeats the command.

@@ -10,7 +10,6 @@
 //! `NO_KEYS`.
 
 use super::Args;
-use super::key_arguments::all_keys;
 use super::table::{Command, Flags, is_admin, is_in_category};
 use crate::glob;
 use crate::users::{Role, User};
@@ -113,10 +112,11 @@ fn scope<'a>(command: &Command, args: Args<'a>) -> Scope<'a> {
         // Subcommands such as OBJECT HELP have no key.
         "object" | "memory" | "xinfo" | "xgroup" => Scope::Keys(args.get(2).into_iter().collect()),
         _ if command.flags.contains(Flags::SCRIPT) => Scope::Everything,
-        _ => match all_keys(command, args) {
-            Some(keys) if !keys.is_empty() || command.flags.contains(Flags::NO_KEYS) => Scope::Keys(keys),
-            _ => Scope::Everything,
-        },
+        _ => {
+            let keys: Vec<&[u8]> = command.keys.of(args).collect();
+            let is_known = !keys.is_empty() || command.flags.contains(Flags::NO_KEYS);
+            if is_known { Scope::Keys(keys) } else { Scope::Everything }
+        }
     }
 }
 

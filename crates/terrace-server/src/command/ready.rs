@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use super::execute::count_error;
 use crate::conn::{Unblocked, Waiter};
 use crate::failure::CommandResult;
 use crate::resp::Reply;
@@ -19,12 +20,15 @@ pub(crate) fn serve_blocked(shared: &Shared, scratch: &mut Scratch, changed: Vec
     let mut changed = VecDeque::from(changed);
     while let Some(key) = changed.pop_front() {
         let mut ticket = 0;
+        let mut is_gone = false;
         while let Some(waiter) = shared.blocked.next(&key, ticket) {
             ticket = waiter.ticket;
+            if is_gone && !waiter.command.ends_without_key() {
+                continue;
+            }
             match serve(shared, scratch, &key, &waiter) {
                 Some(also_changed) => changed.extend(also_changed),
-                None if has_value(shared, scratch, &key) => {}
-                None => break,
+                None => is_gone = is_gone || !has_value(shared, scratch, &key),
             }
         }
     }
@@ -53,6 +57,7 @@ fn serve(shared: &Shared, scratch: &mut Scratch, watch_key: &[u8], waiter: &Wait
     let is_write = result.as_ref().is_ok_and(|changed| !changed.is_empty());
     let needs_sync = is_write && shared.store.durability.mode() == SyncMode::Always;
     let changed = result.unwrap_or_else(|failure| {
+        count_error(shared, &failure);
         reply.truncate(0);
         reply.error(failure.text().as_bytes());
         Vec::new()

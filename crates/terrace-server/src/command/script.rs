@@ -6,6 +6,7 @@
 use super::execute::{check_writable, denied};
 use super::observe::{Observed, observe_in_script};
 use super::permission::denial;
+use super::stream::may_wait;
 use super::subcommand::{Subcommand, dispatch, is_arity};
 use super::table::{self, Command, Flags, Handler};
 use super::{Args, Call};
@@ -152,6 +153,12 @@ impl CallHost<'_, '_> {
         }
         if command.flags.contains(Flags::NO_SCRIPT) {
             return Err(Failure::reply("ERR This Redis command is not allowed from script"));
+        }
+        if command.group == "stream" && command.flags.contains(Flags::BLOCKING) && may_wait(args)? {
+            let name = String::from_utf8_lossy(args.at(0));
+            return Err(Failure::reply(format!(
+                "ERR {name} command is not allowed with BLOCK option from scripts"
+            )));
         }
         if command.flags.contains(Flags::WRITE) {
             if self.is_read_only {

@@ -9,7 +9,7 @@ use super::members::{
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::parse_i64;
-use crate::store::{MemberRange, Object, Replaced, ValueType};
+use crate::store::{EventClass, MemberRange, Object, Replaced, ValueType};
 
 /// Number of members up to which Redis uses its compact encoding.
 const MAX_COMPACT: u64 = 512;
@@ -49,6 +49,7 @@ pub(super) fn sadd(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     }
     if set != old {
         call.save(&args[1], &set)?;
+        call.notify(EventClass::SET, "sadd", &args[1]);
     }
     call.reply.integer((set.count - old.count) as i64);
     Ok(())
@@ -69,6 +70,7 @@ pub(super) fn srem(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     }
     set.count = set.count.saturating_sub(deleted.len() as u64);
     if !deleted.is_empty() {
+        call.notify(EventClass::SET, "srem", &args[1]);
         call.save(&args[1], &set)?;
     }
     call.reply.count(deleted.len());
@@ -112,6 +114,7 @@ pub(super) fn smove(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if is_moved && args[1] != args[2] {
         call.view.delete_member(&source, &args[3])?;
         source.count = source.count.saturating_sub(1);
+        call.notify(EventClass::SET, "srem", &args[1]);
         call.save(&args[1], &source)?;
         let mut destination = match destination {
             Some(destination) => destination,
@@ -120,6 +123,7 @@ pub(super) fn smove(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         if destination.is_new || call.view.member(&destination, &args[3])?.is_none() {
             put_member(call, &mut destination, &args[3])?;
             call.save(&args[2], &destination)?;
+            call.notify(EventClass::SET, "sadd", &args[2]);
         }
     }
     call.reply.integer(i64::from(is_moved));
@@ -144,6 +148,7 @@ pub(super) fn spop(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     };
     call.view.delete_member(&set, &member)?;
     set.count = set.count.saturating_sub(1);
+    call.notify(EventClass::SET, "spop", &args[1]);
     call.save(&args[1], &set)?;
     call.reply.bulk(&member);
     Ok(())
@@ -158,6 +163,7 @@ fn spop_several(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         return Ok(());
     };
     let members = different_members(call, &set, &MemberRange::all(), count)?;
+    call.notify(EventClass::SET, "spop", &args[1]);
     if count >= set.count {
         // One record instead of a tombstone per member.
         call.view.discard(call.session.database, &args[1], &set)?;
@@ -243,17 +249,17 @@ pub(super) fn sdiff(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 /// SINTERSTORE destination key ..
 pub(super) fn sinterstore(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    store_combined(call, args, Operation::Intersection)
+    store_combined(call, args, Operation::Intersection, "sinterstore")
 }
 
 /// SUNIONSTORE destination key ..
 pub(super) fn sunionstore(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    store_combined(call, args, Operation::Union)
+    store_combined(call, args, Operation::Union, "sunionstore")
 }
 
 /// SDIFFSTORE destination key ..
 pub(super) fn sdiffstore(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    store_combined(call, args, Operation::Difference)
+    store_combined(call, args, Operation::Difference, "sdiffstore")
 }
 
 /// SINTERCARD numkeys key .. [LIMIT limit]
@@ -293,7 +299,12 @@ fn reply_combined(call: &mut Call<'_>, args: Args<'_>, operation: Operation) -> 
     Ok(())
 }
 
-fn store_combined(call: &mut Call<'_>, args: Args<'_>, operation: Operation) -> CommandResult {
+fn store_combined(
+    call: &mut Call<'_>,
+    args: Args<'_>,
+    operation: Operation,
+    event: &'static str,
+) -> CommandResult {
     let sets = open_all(call, args.from(2))?;
     let members = combine(call, &sets, operation, usize::MAX)?;
     let replaced = call.get(&args[1])?;
@@ -309,6 +320,7 @@ fn store_combined(call: &mut Call<'_>, args: Args<'_>, operation: Operation) -> 
         replaced => Replaced::Read(replaced.as_ref()),
     };
     call.view.replace_with_object(call.session.database, &args[1], &set, replaced)?;
+    call.notify_stored(EventClass::SET, event, &args[1], members.is_empty());
     call.reply.count(members.len());
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::elements::{elements, new_list};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::parse_double;
-use crate::store::{Replaced, ValueType};
+use crate::store::{EventClass, Replaced, ValueType};
 
 /// Options of SORT.
 struct SortOptions<'a> {
@@ -126,6 +126,7 @@ fn store(call: &mut Call<'_>, destination: &[u8], values: &[Option<Vec<u8>>]) ->
         let list = new_list(call, values.iter().map(|value| value.as_deref().unwrap_or_default()))?;
         let database = call.session.database;
         call.view.replace_with_object(database, destination, &list, Replaced::Read(replaced.as_ref()))?;
+        call.notify_stored(EventClass::LIST, "sortstore", destination, values.is_empty());
     }
     call.reply.count(values.len());
     Ok(())

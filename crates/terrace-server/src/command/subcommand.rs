@@ -18,9 +18,8 @@ pub(crate) fn dispatch(
     parent: &str,
     table: &[Subcommand],
 ) -> CommandResult {
-    if args.is(1, "HELP") && args.len() == 2 {
-        help(call, parent, table);
-        return Ok(());
+    if args.is(1, "HELP") {
+        return help(call, args, parent, table);
     }
     let name = args.at(1);
     let found = table.iter().find(|row| row.name.as_bytes().eq_ignore_ascii_case(name));
@@ -30,10 +29,13 @@ pub(crate) fn dispatch(
         return Err(Failure::reply(format!("ERR unknown subcommand '{name}'. Try {parent} HELP.")));
     };
     if !is_arity(row.arity, args.len()) {
-        let name = format!("{parent}|{}", row.name);
-        return Err(Failure::reply(format!("ERR wrong number of arguments for '{name}' command")));
+        return Err(wrong_arity(parent, row.name));
     }
     (row.run)(call, args)
+}
+
+fn wrong_arity(parent: &str, name: &str) -> Failure {
+    Failure::reply(format!("ERR wrong number of arguments for '{parent}|{name}' command"))
 }
 
 /// True if a command of the arity `arity` may have `len` arguments.
@@ -42,10 +44,14 @@ pub(crate) fn is_arity(arity: i32, len: usize) -> bool {
     if arity < 0 { len >= min } else { len == min }
 }
 
-fn help(call: &mut Call<'_>, parent: &str, table: &[Subcommand]) {
+fn help(call: &mut Call<'_>, args: Args<'_>, parent: &str, table: &[Subcommand]) -> CommandResult {
+    if args.len() > 2 {
+        return Err(wrong_arity(parent, "help"));
+    }
     call.reply.array(table.len() + 1);
     call.reply.status(&format!("{} <subcommand> [<arg> ...]. Subcommands are:", parent.to_ascii_uppercase()));
     for row in table {
         call.reply.status(&row.name.to_ascii_uppercase());
     }
+    Ok(())
 }

@@ -31,6 +31,11 @@ pub(crate) trait BlockedCommand: Debug + Send + Sync {
     ///
     /// The client gets the error in place of an element.
     fn serve(&self, view: &mut View<'_>, database: u8, key: &[u8], reply: &mut Reply) -> CommandResult<bool>;
+
+    /// True if the command ends when its key is deleted.
+    fn ends_without_key(&self) -> bool {
+        false
+    }
 }
 
 /// Client that waits.

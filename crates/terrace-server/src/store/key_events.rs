@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) struct EventClass(u32);
 
 /// Classes of the commands, by the type of the value.
-#[allow(dead_code)]
 impl EventClass {
     pub(crate) const GENERIC: EventClass = EventClass(1 << 2);
     pub(crate) const STRING: EventClass = EventClass(1 << 3);

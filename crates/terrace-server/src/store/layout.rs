@@ -84,8 +84,8 @@ static TYPES: &[TypeRow] = &[
     type_row(ValueType::SortedSet, 4, "zset", 0x12, Some(0)),
     // Index of the first element.
     type_row(ValueType::List, 5, "list", 0x13, Some(1)),
-    // Last number and largest deleted number, in two parts each; number of added entries.
-    type_row(ValueType::Stream, 6, "stream", 0x14, Some(5)),
+    // Last ID, largest deleted ID and first ID, in two parts each; number of added entries.
+    type_row(ValueType::Stream, 6, "stream", 0x14, Some(7)),
 ];
 
 impl ValueType {

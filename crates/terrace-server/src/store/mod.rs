@@ -52,7 +52,7 @@ pub use layout::Layout;
 pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
 use marker::Spaces;
 pub(crate) use namespaces::Namespaces;
-pub(crate) use object::Object;
+pub(crate) use object::{MEMBER_PREFIX, Object};
 pub(crate) use object_numbers::ObjectNumbers;
 pub(crate) use object_view::{MemberRange, MemberScan};
 pub(crate) use snapshots::{MAX_SNAPSHOT_TIME, OpenSnapshot, Snapshots};

@@ -11,7 +11,7 @@
 use super::layout::{Header, ValueType};
 
 /// Maximum number of fields of a type.
-pub(crate) const MAX_FIELDS: usize = 5;
+pub(crate) const MAX_FIELDS: usize = 7;
 /// Flag of an object that Redis would not store in its compact encoding any more.
 const IS_LARGE: u8 = 1;
 /// Size of the number, the count and the flags, in bytes.
@@ -49,6 +49,11 @@ impl Object {
             expires_at: None,
             is_new: true,
         }
+    }
+
+    /// True if the key of the object is deleted: only a stream may be without members.
+    pub(super) fn is_gone(&self) -> bool {
+        self.count == 0 && self.value_type != ValueType::Stream
     }
 
     /// Decodes the part of a record after its header.

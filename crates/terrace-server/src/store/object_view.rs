@@ -13,11 +13,12 @@ use terrace::ReadOptions;
 
 use super::base_iter::BaseIter;
 use super::entry::{Entry, Replaced, StoredValue};
+use super::key_events::EventClass;
 use super::key_scan::prefix_end;
 use super::layout::{Header, Layout, ValueType, object_garbage_key};
 use super::marker;
 use super::object::{MEMBER_PREFIX, Object, member_bounds, member_prefix};
-use super::view::{View, damaged_record, not_in_raw_mode};
+use super::view::{View, begin, damaged_record, not_in_raw_mode};
 use crate::failure::{CommandResult, Failure};
 
 /// Range of the member records of an object, by the bytes after the number of the object.
@@ -93,6 +94,20 @@ impl View<'_> {
         entry.object().map(Some).ok_or_else(|| damaged_record(key))
     }
 
+    /// Makes all later reads see all later writes, as in an EXEC. The view has no writes yet, and
+    /// it holds a pass for all keys that it writes.
+    ///
+    /// # Errors
+    ///
+    /// This thread may not wait.
+    pub(crate) fn see_own_writes(&mut self) -> CommandResult {
+        if !self.scratch.can_wait {
+            return Err(Failure::NeedsSlowPool);
+        }
+        self.transaction.get_or_insert_with(|| begin(self.store));
+        Ok(())
+    }
+
     /// Returns the object at `key`, or a new one.
     ///
     /// # Errors
@@ -126,12 +141,14 @@ impl View<'_> {
 
     /// Stores the record of an object that [`View::open_or_create_object`] has returned.
     ///
-    /// Deletes the key if the object has no members; the command has deleted their records.
+    /// Deletes the key if the object has no members; the command has deleted their records, and has
+    /// noted the event of its own before.
     pub(crate) fn save_object(&mut self, database: u8, key: &[u8], object: &Object) -> CommandResult {
-        if object.count == 0 && object.is_new {
+        if object.is_gone() && object.is_new {
             return Ok(());
         }
-        if object.count == 0 && object.value_type != ValueType::Stream {
+        if object.is_gone() {
+            self.notify(database, EventClass::GENERIC, "del", key);
             return self.delete_record_of(database, key, object.expires_at);
         }
         self.put_object_record(database, key, object)
@@ -146,7 +163,7 @@ impl View<'_> {
         object: &Object,
         replaced: Replaced<'_>,
     ) -> CommandResult {
-        if object.count == 0 {
+        if object.is_gone() {
             return self.delete(database, key, replaced);
         }
         self.note_objects()?;
@@ -177,6 +194,13 @@ impl View<'_> {
     pub(crate) fn note_changed(&mut self, database: u8, key: &[u8]) {
         let record = self.record_key(database, key).to_vec();
         self.changed.push(record);
+    }
+
+    /// Records that clients who wait for `key` have to look again, although the key has not
+    /// changed.
+    pub(crate) fn note_ready(&mut self, database: u8, key: &[u8]) {
+        let record = self.record_key(database, key).to_vec();
+        self.ready.push(record);
     }
 
     /// Returns the value of the member record with the bytes `suffix` after the object's number.
@@ -250,6 +274,7 @@ impl View<'_> {
     /// Deletes the key of `object` and all of its members.
     pub(crate) fn discard(&mut self, database: u8, key: &[u8], object: &Object) -> CommandResult {
         self.put_garbage(object)?;
+        self.notify(database, EventClass::GENERIC, "del", key);
         self.delete_record_of(database, key, object.expires_at)
     }
 

@@ -63,7 +63,7 @@ impl Scratch {
 pub(crate) struct View<'a> {
     pub(crate) store: &'a Store,
     pub(crate) scratch: &'a mut Scratch,
-    transaction: Option<Transaction>,
+    pub(super) transaction: Option<Transaction>,
     read: ReadOptions,
     now_ms: Option<u64>,
     /// True if no other command changes the keys of the command meanwhile.
@@ -74,6 +74,10 @@ pub(crate) struct View<'a> {
     pub(super) creates_objects: bool,
     /// Keys of changed records that are not in the batch.
     pub(super) changed: Vec<Vec<u8>>,
+    /// Records of keys that clients may wait for, although the key has not changed.
+    pub(super) ready: Vec<Vec<u8>>,
+    /// True if the transaction has a write.
+    is_dirty: bool,
     /// Map of namespaces that the batch stores.
     spaces: Option<Spaces>,
     /// Changed keys of the watch table, besides those of `changed` and of the batch.
@@ -102,6 +106,8 @@ impl<'a> View<'a> {
             expired: Vec::new(),
             creates_objects: false,
             changed: Vec::new(),
+            ready: Vec::new(),
+            is_dirty: false,
             spaces: None,
             marked: Vec::new(),
             has_written: false,
@@ -118,9 +124,7 @@ impl<'a> View<'a> {
 
     /// Begins an EXEC: later reads see earlier writes. The caller holds the whole gate.
     pub(crate) fn begin_transaction(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
-        let options = TransactionOptions::default().isolation(Isolation::Snapshot).memory(TRANSACTION_MEMORY);
-        let transaction = store.db.begin(&options);
-        View { transaction: Some(transaction), ..View::with_pass(store, scratch) }
+        View { transaction: Some(begin(store)), ..View::with_pass(store, scratch) }
     }
 
     /// Milliseconds since 1970, the same for the whole view.
@@ -383,7 +387,10 @@ impl<'a> View<'a> {
     /// Stores a record of the directory.
     pub(super) fn put_record(&mut self, record_key: &[u8], value: &[u8]) -> CommandResult {
         match &mut self.transaction {
-            Some(transaction) => transaction.put(record_key, value)?,
+            Some(transaction) => {
+                transaction.put(record_key, value)?;
+                self.is_dirty = true;
+            }
             None => drop(self.scratch.batch.put(record_key, value)),
         }
         Ok(())
@@ -392,7 +399,10 @@ impl<'a> View<'a> {
     /// Deletes a record of the directory.
     pub(super) fn delete_record(&mut self, record_key: &[u8]) -> CommandResult {
         match &mut self.transaction {
-            Some(transaction) => transaction.delete(record_key)?,
+            Some(transaction) => {
+                transaction.delete(record_key)?;
+                self.is_dirty = true;
+            }
             None => drop(self.scratch.batch.delete(record_key)),
         }
         Ok(())
@@ -456,9 +466,18 @@ impl<'a> View<'a> {
     /// written after an error.
     pub(crate) fn commit(&mut self) -> CommandResult<bool> {
         let is_written = self.write_all()?;
-        if !is_written {
-            return Ok(false);
+        if is_written {
+            self.note_commit();
         }
+        // Some commands report an event although nothing has changed, as LTRIM does in Redis.
+        for event in self.events.drain(..) {
+            self.store.key_events.publish(&event);
+        }
+        Ok(is_written)
+    }
+
+    /// Tells the rest of the server about the committed writes.
+    fn note_commit(&mut self) {
         let store = self.store;
         if self.creates_objects {
             // Relaxed: a later command on the same key takes the same lock of the gate.
@@ -473,17 +492,14 @@ impl<'a> View<'a> {
             let batch = self.scratch.batch.iter().map(|op| op_key(&op));
             store.mark_watched(self.changed.iter().map(Vec::as_slice).chain(batch));
         }
-        for event in self.events.drain(..) {
-            store.key_events.publish(&event);
-        }
-        Ok(true)
     }
 
     /// Keys that the committed command has changed: the number of the database, one byte, and the
     /// Redis key. In the order of the first changes.
     pub(crate) fn changed_keys(&self) -> Vec<Vec<u8>> {
         let batch = self.scratch.batch.iter().map(|op| op_key(&op));
-        let records = self.changed.iter().map(Vec::as_slice).chain(batch);
+        let noted = self.changed.iter().chain(&self.ready).map(Vec::as_slice);
+        let records = noted.chain(batch);
         let mut seen = HashSet::new();
         let keys = records.filter_map(|record| self.store.watch_key(record));
         let keys = self.marked.iter().cloned().chain(keys);
@@ -493,7 +509,9 @@ impl<'a> View<'a> {
     /// Writes the transaction or the batch. Returns false if there is nothing to write.
     fn write_all(&mut self) -> CommandResult<bool> {
         match self.transaction.take() {
-            Some(_) if self.changed.is_empty() && self.spaces.is_none() => return Ok(false),
+            Some(_) if self.changed.is_empty() && !self.is_dirty && self.spaces.is_none() => {
+                return Ok(false);
+            }
             Some(transaction) => drop(transaction.commit()?),
             None if self.scratch.batch.is_empty() => return Ok(self.has_written),
             None => {
@@ -517,6 +535,12 @@ impl<'a> View<'a> {
             other => Ok(other?),
         }
     }
+}
+
+/// Begins a transaction of the engine.
+pub(super) fn begin(store: &Store) -> Transaction {
+    let options = TransactionOptions::default().isolation(Isolation::Snapshot).memory(TRANSACTION_MEMORY);
+    store.db.begin(&options)
 }
 
 fn op_key<'b>(op: &terrace::BatchOp<'b>) -> &'b [u8] {

@@ -44,6 +44,7 @@ fn contents(client: &mut Client, key: &str) -> Vec<String> {
         "set" => format!("SMEMBERS {key}"),
         "list" => format!("LRANGE {key} 0 -1"),
         "zset" => format!("ZRANGE {key} 0 -1 WITHSCORES"),
+        "stream" => return stream_contents(client, key),
         other => panic!("type {other} of {key}"),
     };
     let reply = client.run(&command);
@@ -53,6 +54,43 @@ fn contents(client: &mut Client, key: &str) -> Vec<String> {
         items.sort_unstable();
     }
     items
+}
+
+/// Entries and groups of a stream, without the number of nodes.
+fn stream_contents(client: &mut Client, key: &str) -> Vec<String> {
+    let full = client.run(&format!("XINFO STREAM {key} FULL COUNT 0"));
+    let (length, _) = full.split_once(" 'radix-tree-keys'").unwrap();
+    let (_, rest) = full.split_once("'last-generated-id'").unwrap();
+    vec![length.into(), rest.into()]
+}
+
+/// Fills redis-server with streams: deleted entries, different fields, groups.
+fn fill_streams(redis: &mut Client) -> Vec<&'static str> {
+    for number in 1..=300 {
+        redis.run(&format!("XADD stream {number}-1 field {number} other text{number}"));
+    }
+    let text = "x".repeat(5000);
+    for line in [
+        "XADD stream 400-1 other 1 field 12345678901234",
+        "XADD stream 400-18446744073709551615 a 1 b 2 c 3",
+        "XDEL stream 5-1 150-1 300-1",
+        "XTRIM stream MINID 3",
+        "XGROUP CREATE stream group 0",
+        "XGROUP CREATE stream unknown 20-1",
+        "XGROUP CREATE stream empty $",
+        "XGROUP CREATECONSUMER stream group nobody",
+        "XREADGROUP GROUP group alice COUNT 7 STREAMS stream >",
+        "XREADGROUP GROUP group bob COUNT 3 STREAMS stream >",
+        "XREADGROUP GROUP group alice COUNT 1 STREAMS stream 0",
+        "XADD emptied 1-1 f v",
+        "XDEL emptied 1-1",
+        "XGROUP CREATE created group $ MKSTREAM",
+    ] {
+        assert!(!redis.run(line).starts_with('-'), "{line}");
+    }
+    redis.run(&format!("XADD long 1-1 {text} {text}"));
+    redis.run("XADD long 2-1 a b");
+    vec!["stream", "emptied", "created", "long"]
 }
 
 /// Fills redis-server with values of each encoding. Returns the keys.
@@ -119,7 +157,8 @@ fn payloads_of_both_servers() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), |_| {});
     let mut ours = server.client();
-    for key in fill(&mut theirs) {
+    let keys = [fill(&mut theirs), fill_streams(&mut theirs)].concat();
+    for key in keys {
         let expected = contents(&mut theirs, key);
         assert_eq!(restore(&mut ours, key, &payload(&mut theirs, key)), "OK", "{key}");
         let kind = theirs.run(&format!("TYPE {key}"));

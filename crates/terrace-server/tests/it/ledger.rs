@@ -28,6 +28,8 @@ pub(crate) struct Ledger {
     moved: u64,
     /// Number in a hash, a sorted set and a string that one EXEC writes.
     objects: u64,
+    /// Number of entries of a stream. It is the ID of the last one, too.
+    entries: u64,
 }
 
 impl Ledger {
@@ -40,12 +42,13 @@ impl Ledger {
             pushed: self.pushed + 1,
             moved: self.moved + 1,
             objects: self.objects + 1,
+            entries: self.entries + 1,
         }
     }
 
     /// True if the client has written everything.
     pub(crate) fn is_used(&self, layout: Layout) -> bool {
-        let typed = self.pushed > 0 && self.moved > 0 && self.objects > 0;
+        let typed = self.pushed > 0 && self.moved > 0 && self.objects > 0 && self.entries > 0;
         self.plain > 0 && self.pair > 0 && self.timed > 0 && (typed || layout == Layout::Raw)
     }
 }
@@ -62,7 +65,7 @@ pub(crate) fn copy(ledgers: &Ledgers) -> [Ledger; CLIENTS] {
 type Step = (String, fn(&mut Ledger, &Ledger));
 
 fn steps(id: usize, layout: Layout, next: &Ledger) -> Vec<Step> {
-    let Ledger { plain, pair, timed, pushed, objects, .. } = next;
+    let Ledger { plain, pair, timed, pushed, objects, entries, .. } = next;
     let nothing: fn(&mut Ledger, &Ledger) = |_, _| {};
     let expiry = if has_expiry(layout, *timed) { " EX 1000" } else { "" };
     let mut steps: Vec<Step> = vec![
@@ -74,7 +77,7 @@ fn steps(id: usize, layout: Layout, next: &Ledger) -> Vec<Step> {
         (format!("SET timed:{id} {timed}{expiry}"), |ledger, next| ledger.timed = next.timed),
     ];
     if layout == Layout::Typed {
-        let typed: [Step; 8] = [
+        let typed: [Step; 9] = [
             (format!("SET brief:{id} {timed} PX 1"), nothing),
             (format!("RPUSH from:{id} {pushed}"), |ledger, next| ledger.pushed = next.pushed),
             (format!("LMOVE from:{id} to:{id} LEFT RIGHT"), |ledger, next| ledger.moved = next.moved),
@@ -83,6 +86,7 @@ fn steps(id: usize, layout: Layout, next: &Ledger) -> Vec<Step> {
             (format!("ZADD scores:{id} {objects} number"), nothing),
             (format!("SET copy:{id} {objects}"), nothing),
             ("EXEC".into(), |ledger, next| ledger.objects = next.objects),
+            (format!("XADD stream:{id} {entries}-0 f v"), |ledger, next| ledger.entries = next.entries),
         ];
         steps.extend(typed);
     }
@@ -149,6 +153,7 @@ pub(crate) fn verify(
             ("pushed", low.pushed, found.pushed, high.pushed),
             ("moved", low.moved, found.moved, high.moved),
             ("objects", low.objects, found.objects, high.objects),
+            ("entries", low.entries, found.entries, high.entries),
         ];
         for (name, low, found, high) in rows {
             assert!((low..=high).contains(&found), "{name}:{id} is {found}, not {low} to {high}");
@@ -179,6 +184,9 @@ fn verify_objects(client: &mut Client, id: usize, found: &mut Ledger) {
     let score = number(client, &format!("ZSCORE scores:{id} number"));
     let fields = numbers(&client.run(&format!("HMGET hash:{id} number other")));
     let is_whole = fields.iter().all(|field| *field == found.objects) && score == found.objects;
+    found.entries = number(client, &format!("XLEN stream:{id}"));
+    let ids = numbers(&client.run(&format!("XRANGE stream:{id} - +")));
+    assert!(ids.into_iter().step_by(2).eq(1..=found.entries), "a stream has a wrong count or a gap");
     assert!(is_whole, "a transaction of objects is half applied: {fields:?}, {score}, {}", found.objects);
 }
 

@@ -29,6 +29,7 @@ mod real_clients;
 mod scripts;
 mod server;
 mod stock_leveldb;
+mod streams;
 mod strings;
 mod tls;
 mod transactions;

@@ -12,7 +12,7 @@ use crate::server::Server;
 const LARGE: usize = 3000;
 
 /// Entries of the directory `dir` that no server uses.
-fn entries(dir: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn entries(dir: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     let db = Db::open(dir, &Options::default()).unwrap();
     let entries = db.iter().map(Result::unwrap).collect();
     db.close().unwrap();

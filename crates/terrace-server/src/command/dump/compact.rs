@@ -94,6 +94,76 @@ fn listpack_entry(entries: &mut Entries<'_>) -> Option<Vec<u8>> {
     }
 }
 
+/// Writer of a listpack.
+pub(super) struct ListpackWriter {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl ListpackWriter {
+    /// Begins a listpack.
+    pub(super) fn new() -> ListpackWriter {
+        ListpackWriter { bytes: vec![0; LISTPACK_HEADER], count: 0 }
+    }
+
+    /// Appends an integer.
+    pub(super) fn integer(&mut self, number: i64) {
+        let begin = self.bytes.len();
+        match number {
+            0..=0x7f => self.bytes.push(number as u8),
+            -0x1000..=0xfff => self.bytes.extend([0xc0 | (number >> 8 & 0x1f) as u8, number as u8]),
+            -0x8000..=0x7fff => self.wide(0xf1, number, 2),
+            -0x80_0000..=0x7f_ffff => self.wide(0xf2, number, 3),
+            -0x8000_0000..=0x7fff_ffff => self.wide(0xf3, number, 4),
+            _ => self.wide(0xf4, number, 8),
+        }
+        self.end_entry(begin);
+    }
+
+    fn wide(&mut self, kind: u8, number: i64, len: usize) {
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(&number.to_le_bytes()[..len]);
+    }
+
+    /// Appends a text.
+    pub(super) fn text(&mut self, text: &[u8]) {
+        let begin = self.bytes.len();
+        match text.len() {
+            len @ 0..=0x3f => self.bytes.push(0x80 | len as u8),
+            len @ 0x40..=0xfff => self.bytes.extend([0xe0 | (len >> 8) as u8, len as u8]),
+            len => {
+                self.bytes.push(0xf0);
+                // Arguments are smaller than 4 GiB.
+                self.bytes.extend_from_slice(&(len as u32).to_le_bytes());
+            }
+        }
+        self.bytes.extend_from_slice(text);
+        self.end_entry(begin);
+    }
+
+    /// Appends the size of the entry, which a reader decodes backwards.
+    fn end_entry(&mut self, begin: usize) {
+        let size = self.bytes.len() - begin;
+        for index in (0..backwards_len(size)).rev() {
+            let part = (size >> (7 * index) & 0x7f) as u8;
+            let is_first = index + 1 == backwards_len(size);
+            self.bytes.push(if is_first { part } else { part | 0x80 });
+        }
+        self.count += 1;
+    }
+
+    /// Returns the listpack.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        self.bytes.push(END);
+        let size = self.bytes.len() as u32;
+        self.bytes[..4].copy_from_slice(&size.to_le_bytes());
+        // All ones stand for more entries.
+        let count = u16::try_from(self.count).unwrap_or(u16::MAX);
+        self.bytes[4..LISTPACK_HEADER].copy_from_slice(&count.to_le_bytes());
+        self.bytes
+    }
+}
+
 /// Number of bytes that hold the size of an entry of a listpack: seven bits each.
 fn backwards_len(size: usize) -> usize {
     match size {
@@ -177,6 +247,18 @@ mod tests {
         for len in 0..bytes.len() {
             assert_eq!(listpack(&bytes[..len]), None);
         }
+    }
+
+    #[test]
+    fn written_listpack() {
+        let mut writer = ListpackWriter::new();
+        let numbers = [0, 127, 128, -1, -4096, 4095, 4096, -40_000, 1 << 20, -(1 << 30), i64::MIN, i64::MAX];
+        numbers.iter().for_each(|number| writer.integer(*number));
+        let texts = [0, 63, 64, 127, 4095, 4096, 20_000].map(|len| vec![b'x'; len]);
+        texts.iter().for_each(|text| writer.text(text));
+        let numbers = numbers.iter().map(|number| number.to_string().into_bytes());
+        let expected: Vec<Vec<u8>> = numbers.chain(texts.iter().cloned()).collect();
+        assert_eq!(listpack(&writer.finish()), Some(expected));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::compact;
 use super::encode::value_type;
 use super::lzf;
+use super::stream::{self, StreamValue};
 use crate::resp::{Limits, parse_double};
 
 /// Maximum size of all parts of a value in memory, in bytes.
@@ -18,12 +19,13 @@ pub(super) enum DumpedValue {
     Set(Vec<Vec<u8>>),
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
     SortedSet(Vec<(Vec<u8>, f64)>),
+    Stream(StreamValue),
 }
 
 /// Returns the value that `payload` holds, or None if it is damaged or has an unknown type.
 pub(super) fn value(payload: &[u8]) -> Option<DumpedValue> {
     let (kind, rest) = payload.split_first()?;
-    let mut reader = Reader { rest, used: 0 };
+    let mut reader = Reader::new(rest);
     let value = match *kind {
         value_type::STRING => DumpedValue::String(reader.string()?),
         value_type::LIST => DumpedValue::List(reader.strings(1)?),
@@ -43,6 +45,8 @@ pub(super) fn value(payload: &[u8]) -> Option<DumpedValue> {
         value_type::LIST_ZIPLIST => DumpedValue::List(compact::ziplist(&reader.string()?)?),
         value_type::LIST_QUICKLIST => DumpedValue::List(reader.quicklist(false)?),
         value_type::LIST_QUICKLIST_2 => DumpedValue::List(reader.quicklist(true)?),
+        value_type::STREAM => DumpedValue::Stream(stream::decode(&mut reader, 1)?),
+        value_type::STREAM_2 => DumpedValue::Stream(stream::decode(&mut reader, 2)?),
         _ => return None,
     };
     (reader.rest.is_empty() && is_valid(&value)).then_some(value)
@@ -55,7 +59,8 @@ fn is_valid(value: &DumpedValue) -> bool {
         count > 0 && members.collect::<HashSet<_>>().len() == count
     }
     match value {
-        DumpedValue::String(_) => true,
+        // The decoder of streams checks the order of the entries.
+        DumpedValue::String(_) | DumpedValue::Stream(_) => true,
         DumpedValue::List(elements) => !elements.is_empty(),
         DumpedValue::Set(members) => are_different(members.iter()),
         DumpedValue::Hash(fields) => are_different(fields.iter().map(|(field, _)| field)),
@@ -85,20 +90,26 @@ enum Len {
     Special(u8),
 }
 
-struct Reader<'a> {
+/// Reader of a payload.
+pub(super) struct Reader<'a> {
     rest: &'a [u8],
     /// Size of the parts so far in memory, in bytes.
     used: usize,
 }
 
 impl<'a> Reader<'a> {
+    /// Reader at the start of `rest`.
+    pub(super) fn new(rest: &'a [u8]) -> Reader<'a> {
+        Reader { rest, used: 0 }
+    }
+
     fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.rest.split_at_checked(len)?;
         self.rest = rest;
         Some(bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.bytes(N)?.try_into().ok()
     }
 
@@ -118,7 +129,7 @@ impl<'a> Reader<'a> {
         Some(Len::Plain(len))
     }
 
-    fn len(&mut self) -> Option<usize> {
+    pub(super) fn len(&mut self) -> Option<usize> {
         match self.any_len()? {
             Len::Plain(len) => Some(len),
             Len::Special(_) => None,
@@ -126,12 +137,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Counts memory. Returns None above the limit.
-    fn charge(&mut self, bytes: usize) -> Option<()> {
+    pub(super) fn charge(&mut self, bytes: usize) -> Option<()> {
         self.used = self.used.checked_add(bytes)?;
         (self.used <= MAX_VALUE).then_some(())
     }
 
-    fn string(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn string(&mut self) -> Option<Vec<u8>> {
         self.charge(size_of::<Vec<u8>>())?;
         let integer = |number: i32| Some(number.to_string().into_bytes());
         match self.any_len()? {
@@ -251,7 +262,7 @@ mod tests {
         let random = terrace_env::SeededRandom::new(7);
         use terrace_env::Random;
         for _ in 0..200_000 {
-            let kind = random.uniform(19) as u8;
+            let kind = random.uniform(20) as u8;
             let mut payload = vec![kind];
             let len = random.uniform(40);
             payload.push(len as u8);

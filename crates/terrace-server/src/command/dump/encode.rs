@@ -1,5 +1,7 @@
 //! Plain encodings of values.
 
+use super::stream::StreamValue;
+
 /// Types of values in a payload.
 pub(super) mod value_type {
     pub(in super::super) const STRING: u8 = 0;
@@ -13,12 +15,14 @@ pub(super) mod value_type {
     pub(in super::super) const SORTED_SET_ZIPLIST: u8 = 12;
     pub(in super::super) const HASH_ZIPLIST: u8 = 13;
     pub(in super::super) const LIST_QUICKLIST: u8 = 14;
+    pub(in super::super) const STREAM: u8 = 15;
     pub(in super::super) const HASH_LISTPACK: u8 = 16;
     pub(in super::super) const SORTED_SET_LISTPACK: u8 = 17;
     pub(in super::super) const LIST_QUICKLIST_2: u8 = 18;
+    pub(in super::super) const STREAM_2: u8 = 19;
 }
 
-fn put_len(payload: &mut Vec<u8>, len: usize) {
+pub(super) fn put_len(payload: &mut Vec<u8>, len: usize) {
     match len {
         0..=0x3f => payload.push(len as u8),
         0x40..=0x3fff => payload.extend_from_slice(&(0x4000 | len as u16).to_be_bytes()),
@@ -33,7 +37,7 @@ fn put_len(payload: &mut Vec<u8>, len: usize) {
     }
 }
 
-fn put_string(payload: &mut Vec<u8>, text: &[u8]) {
+pub(super) fn put_string(payload: &mut Vec<u8>, text: &[u8]) {
     put_len(payload, text.len());
     payload.extend_from_slice(text);
 }
@@ -81,5 +85,12 @@ pub(super) fn sorted_set(members: &[(Vec<u8>, f64)]) -> Vec<u8> {
         put_string(&mut payload, member);
         payload.extend_from_slice(&score.to_le_bytes());
     }
+    payload
+}
+
+/// Encodes a stream.
+pub(super) fn stream(value: &StreamValue) -> Vec<u8> {
+    let mut payload = vec![value_type::STREAM_2];
+    super::stream::encode(&mut payload, value);
     payload
 }

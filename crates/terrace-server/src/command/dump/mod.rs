@@ -12,14 +12,17 @@ mod crc64;
 mod decode;
 mod encode;
 mod lzf;
+mod stream;
 
 use super::elements::{new_list, new_sorted_set, scored_members};
 use super::members::all_members;
+use super::stream::{new_stream, stream_value};
 use super::{Args, Call, elements};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::parse_i64;
-use crate::store::{Entry, Header, MemberRange, Object, Replaced, ValueType, damaged_record};
+use crate::store::{Entry, EventClass, Header, MemberRange, Object, Replaced, ValueType, damaged_record};
 use decode::DumpedValue;
+pub(super) use stream::{GroupValue, StreamValue};
 
 /// Version of the format.
 const VERSION: u16 = 10;
@@ -52,9 +55,9 @@ pub(super) fn encode_entry(call: &mut Call<'_>, key: &[u8], entry: &Entry) -> Co
         ValueType::Set => encode::set(&elements::elements(call, &object)?),
         ValueType::List => encode::list(&elements::elements(call, &object)?),
         ValueType::SortedSet => encode::sorted_set(&scored_members(call, &object)?),
-        ValueType::String | ValueType::Stream => {
-            return Err(Failure::reply("ERR DUMP of a stream is not supported by Terrace"));
-        }
+        ValueType::Stream => encode::stream(&stream_value(call, &object)?),
+        // A string is no object.
+        ValueType::String => encode::string(entry.value()),
     })
 }
 
@@ -116,6 +119,7 @@ pub(super) fn restore(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         call.view.delete(call.session.database, &args[1], replaced)?;
     } else {
         put_value(call, &args[1], value, expires_at, replaced)?;
+        call.notify(EventClass::GENERIC, "restore", &args[1]);
     }
     call.reply.ok();
     Ok(())
@@ -154,6 +158,7 @@ fn put_value(
             }
             set
         }
+        DumpedValue::Stream(value) => new_stream(call, &value)?,
         DumpedValue::Hash(fields) => {
             let mut hash = call.view.create_object(ValueType::Hash)?;
             for (field, value) in &fields {

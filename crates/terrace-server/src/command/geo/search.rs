@@ -49,6 +49,8 @@ struct Options<'a> {
     shows_position: bool,
     destination: Option<&'a [u8]>,
     stores_distance: bool,
+    /// Event of a stored result.
+    event: &'static str,
 }
 
 /// Centre of a search.
@@ -100,7 +102,8 @@ pub(in crate::command) fn georadiusbymember_ro(call: &mut Call<'_>, args: Args<'
 
 fn search(call: &mut Call<'_>, args: Args<'_>, key_at: usize, first: usize, form: Form) -> CommandResult {
     let set = SortedSet::open(&mut call.view, call.session.database, &args[key_at])?;
-    let mut options = Options::default();
+    let event = if form == Form::SearchStore { "geosearchstore" } else { "georadiusstore" };
+    let mut options = Options { event, ..Options::default() };
     if form == Form::SearchStore {
         options.destination = Some(args.at(1));
     }
@@ -134,7 +137,7 @@ fn search(call: &mut Call<'_>, args: Args<'_>, key_at: usize, first: usize, form
 fn reply_nothing(call: &mut Call<'_>, options: &Options<'_>) -> CommandResult {
     match options.destination {
         Some(destination) => {
-            store_members(call, destination, &[])?;
+            store_members(call, destination, &[], options.event)?;
             call.reply.integer(0);
         }
         None => call.reply.array(0),
@@ -326,7 +329,7 @@ fn store(call: &mut Call<'_>, destination: &[u8], found: Vec<Found>, options: &O
             (found.member, score)
         })
         .collect();
-    store_members(call, destination, &members)?;
+    store_members(call, destination, &members, options.event)?;
     call.reply.count(count);
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::read::bounds;
 use super::{List, check_bytes};
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::store::{Replaced, ValueType, View};
+use crate::store::{EventClass, Replaced, ValueType, View};
 
 /// Number of removed elements above which LTRIM copies the kept elements, if these are fewer.
 const MAX_DELETED: u64 = 1000;
@@ -18,6 +18,7 @@ pub(in crate::command) fn lset(call: &mut Call<'_>, args: Args<'_>) -> CommandRe
     let position = position.ok_or(Failure::reply("ERR index out of range"))?;
     list.put(&mut call.view, list.index(position), &args[3])?;
     call.view.note_changed(database, &args[1]);
+    call.notify(EventClass::LIST, "lset", &args[1]);
     call.reply.ok();
     Ok(())
 }
@@ -49,6 +50,7 @@ pub(in crate::command) fn linsert(call: &mut Call<'_>, args: Args<'_>) -> Comman
     };
     insert(&mut list, &mut call.view, pivot + u64::from(is_after), &args[4])?;
     list.save(&mut call.view, database, &args[1])?;
+    call.notify(EventClass::LIST, "linsert", &args[1]);
     call.reply.count(list.len() as usize);
     Ok(())
 }
@@ -97,6 +99,7 @@ pub(in crate::command) fn lrem(call: &mut Call<'_>, args: Args<'_>) -> CommandRe
     removed.sort_unstable();
     if !removed.is_empty() {
         remove(&mut list, &mut call.view, &removed)?;
+        call.notify(EventClass::LIST, "lrem", &args[1]);
         list.save(&mut call.view, database, &args[1])?;
     }
     call.reply.count(removed.len());
@@ -141,6 +144,7 @@ pub(in crate::command) fn ltrim(call: &mut Call<'_>, args: Args<'_>) -> CommandR
         let (begin, end) = bounds(&list, start, stop).unwrap_or((0, 0));
         let kept = end - begin;
         let removed = list.len() - kept;
+        call.notify(EventClass::LIST, "ltrim", &args[1]);
         if removed > MAX_DELETED && kept < removed {
             call.check_members_on_worker(kept)?;
             keep_copy(call, &args[1], &list, begin, end)?;

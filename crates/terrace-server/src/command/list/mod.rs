@@ -46,6 +46,18 @@ impl End {
     }
 }
 
+impl End {
+    /// Event of an element that is added at this end.
+    fn push_event(self) -> &'static str {
+        if self == End::Left { "lpush" } else { "rpush" }
+    }
+
+    /// Event of an element that is removed from this end.
+    fn pop_event(self) -> &'static str {
+        if self == End::Left { "lpop" } else { "rpop" }
+    }
+}
+
 /// List of a key.
 #[derive(Debug)]
 pub(super) struct List {

@@ -4,7 +4,7 @@ use super::{End, List, count_option, counted_keys, positive_count};
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
-use crate::store::{StoredValue, ValueType, View};
+use crate::store::{EventClass, StoredValue, ValueType, View};
 
 /// LPUSH key element ..
 pub(in crate::command) fn lpush(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -41,6 +41,7 @@ fn push(call: &mut Call<'_>, args: Args<'_>, end: End, must_exist: bool) -> Comm
         list.push(&mut call.view, end, element)?;
     }
     call.save(&args[1], &list.object)?;
+    call.notify(EventClass::LIST, end.push_event(), &args[1]);
     call.reply.count(list.len() as usize);
     Ok(())
 }
@@ -83,6 +84,7 @@ fn pop(call: &mut Call<'_>, args: Args<'_>, end: End) -> CommandResult {
             pop_many(&mut list, &mut call.view, end, count, call.reply)?;
         }
     }
+    call.notify(EventClass::LIST, end.pop_event(), &args[1]);
     list.save(&mut call.view, database, &args[1])
 }
 
@@ -113,6 +115,7 @@ pub(in crate::command) fn pop_elements(
     reply.array(2);
     reply.bulk(key);
     pop_many(&mut list, view, end, count, reply)?;
+    view.notify(database, EventClass::LIST, end.pop_event(), key);
     list.save(view, database, key)?;
     Ok(true)
 }
@@ -163,12 +166,16 @@ pub(in crate::command) fn move_element(
         let element = list.pop(view, from)?;
         list.push(view, to, &element)?;
         list.save(view, database, source)?;
+        view.notify(database, EventClass::LIST, to.push_event(), source);
+        view.notify(database, EventClass::LIST, from.pop_event(), source);
         return Ok(Some(element));
     }
     let mut other = List::open_or_create(view, database, destination)?;
     let element = list.pop(view, from)?;
-    list.save(view, database, source)?;
     other.push(view, to, &element)?;
     other.save(view, database, destination)?;
+    view.notify(database, EventClass::LIST, to.push_event(), destination);
+    view.notify(database, EventClass::LIST, from.pop_event(), source);
+    list.save(view, database, source)?;
     Ok(Some(element))
 }

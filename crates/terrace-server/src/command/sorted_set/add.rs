@@ -3,7 +3,7 @@
 use super::{OwnScores, SortedSet, parse_score};
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::store::View;
+use crate::store::{EventClass, View};
 
 /// Options of ZADD.
 #[derive(Debug, Default, Clone, Copy)]
@@ -144,6 +144,10 @@ fn add_members(
         set.save(view, database, key)?;
     } else if added.changed > 0 {
         view.note_changed(database, key);
+    }
+    if added.new + added.changed > 0 {
+        let event = if options.is_increment { "zincr" } else { "zadd" };
+        view.notify(database, EventClass::SORTED_SET, event, key);
     }
     Ok(added)
 }

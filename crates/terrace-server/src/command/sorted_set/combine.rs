@@ -162,10 +162,15 @@ pub(in crate::command) fn zdiffstore(call: &mut Call<'_>, args: Args<'_>) -> Com
     store_combined(call, args, Operation::Difference, "zdiffstore")
 }
 
-fn store_combined(call: &mut Call<'_>, args: Args<'_>, operation: Operation, name: &str) -> CommandResult {
+fn store_combined(
+    call: &mut Call<'_>,
+    args: Args<'_>,
+    operation: Operation,
+    name: &'static str,
+) -> CommandResult {
     let mut combination = parse(call, args, 2, operation, Output::Stored, name)?;
     let members = combine(call, &mut combination, operation)?;
-    store_members(call, &args[1], &members)?;
+    store_members(call, &args[1], &members, name)?;
     call.reply.count(members.len());
     Ok(())
 }

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use super::Call;
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
-use crate::store::{MemberRange, MemberScan, Object, Replaced, ValueType, View};
+use crate::store::{EventClass, MemberRange, MemberScan, Object, Replaced, ValueType, View};
 
 pub(super) use add::{AddOptions, add_scores, zadd, zincrby};
 pub(super) use combine::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
@@ -236,21 +236,28 @@ pub(super) fn reply_members(reply: &mut Reply, members: &[Scored], scores: Score
     }
 }
 
-/// Stores `members` at `key` in place of any value. Without members, the key is deleted.
-pub(super) fn store_members(call: &mut Call<'_>, key: &[u8], members: &[Scored]) -> CommandResult {
+/// Stores `members` at `key` in place of any value. Without members, the key is deleted. `event` is
+/// the event of the command.
+pub(super) fn store_members(
+    call: &mut Call<'_>,
+    key: &[u8],
+    members: &[Scored],
+    event: &'static str,
+) -> CommandResult {
     let replaced = call.get(key)?;
     if members.is_empty() {
-        return match &replaced {
-            Some(replaced) => call.delete(key, replaced),
-            None => Ok(()),
-        };
+        let Some(replaced) = &replaced else { return Ok(()) };
+        call.notify_stored(EventClass::SORTED_SET, event, key, true);
+        return call.delete(key, replaced);
     }
     let mut set = SortedSet { object: call.view.create_object(ValueType::SortedSet)? };
     for (member, score) in members {
         set.insert(&mut call.view, member, None, *score)?;
     }
     let database = call.session.database;
-    call.view.replace_with_object(database, key, &set.object, Replaced::Read(replaced.as_ref()))
+    call.view.replace_with_object(database, key, &set.object, Replaced::Read(replaced.as_ref()))?;
+    call.notify_stored(EventClass::SORTED_SET, event, key, false);
+    Ok(())
 }
 
 /// Scores that the command itself has changed, which the view does not show.

@@ -5,7 +5,7 @@ use crate::command::list::{count_option, counted_keys, positive_count};
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
-use crate::store::View;
+use crate::store::{EventClass, View};
 
 /// End of a sorted set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,8 @@ fn take(view: &mut View<'_>, database: u8, key: &[u8], side: Side, count: u64) -
     for (member, score) in &popped {
         set.remove(view, member, *score)?;
     }
+    let event = if side == Side::Min { "zpopmin" } else { "zpopmax" };
+    view.notify(database, EventClass::SORTED_SET, event, key);
     set.save(view, database, key)?;
     Ok(popped)
 }

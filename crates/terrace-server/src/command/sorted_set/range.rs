@@ -89,7 +89,7 @@ pub(in crate::command) fn zrangestore(call: &mut Call<'_>, args: Args<'_>) -> Co
     let form = RangeForm { by: By::Rank, is_reverse: false, is_fixed: false, is_store: true };
     let query = parse(args, 3, form)?;
     let found = find(call, &args[2], &query)?;
-    store_members(call, &args[1], &found)?;
+    store_members(call, &args[1], &found, "zrangestore")?;
     call.reply.count(found.len());
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::range::rank_bounds;
 use super::{LexRange, OwnScores, ScoreRange, Scored, SortedSet};
 use crate::command::{Args, Call};
 use crate::failure::CommandResult;
+use crate::store::EventClass;
 
 /// ZREM key member ..
 pub(in crate::command) fn zrem(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -22,6 +23,7 @@ pub(in crate::command) fn zrem(call: &mut Call<'_>, args: Args<'_>) -> CommandRe
         }
     }
     if removed > 0 {
+        call.notify(EventClass::SORTED_SET, "zrem", &args[1]);
         set.save(&mut call.view, database, &args[1])?;
     }
     call.reply.count(removed);
@@ -32,7 +34,7 @@ pub(in crate::command) fn zrem(call: &mut Call<'_>, args: Args<'_>) -> CommandRe
 pub(in crate::command) fn zremrangebyrank(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let start = args.integer(2)?;
     let stop = args.integer(3)?;
-    remove_range(call, args, |call, set| {
+    remove_range(call, args, "zremrangebyrank", |call, set| {
         let Some((begin, end)) = rank_bounds(set.len(), start, stop) else { return Ok(Vec::new()) };
         let from_end = set.len() - begin;
         let is_reverse = from_end < end;
@@ -45,13 +47,15 @@ pub(in crate::command) fn zremrangebyrank(call: &mut Call<'_>, args: Args<'_>) -
 /// ZREMRANGEBYSCORE key min max
 pub(in crate::command) fn zremrangebyscore(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let range = ScoreRange::parse(&args[2], &args[3])?;
-    remove_range(call, args, |call, set| range.scan(&mut call.view, set, false)?.take(u64::MAX))
+    remove_range(call, args, "zremrangebyscore", |call, set| {
+        range.scan(&mut call.view, set, false)?.take(u64::MAX)
+    })
 }
 
 /// ZREMRANGEBYLEX key min max
 pub(in crate::command) fn zremrangebylex(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let range = LexRange::parse(&args[2], &args[3])?;
-    remove_range(call, args, |call, set| match range.scan(&mut call.view, set, false)? {
+    remove_range(call, args, "zremrangebylex", |call, set| match range.scan(&mut call.view, set, false)? {
         Some(mut scan) => scan.take(u64::MAX),
         None => Ok(Vec::new()),
     })
@@ -61,6 +65,7 @@ pub(in crate::command) fn zremrangebylex(call: &mut Call<'_>, args: Args<'_>) ->
 fn remove_range(
     call: &mut Call<'_>,
     args: Args<'_>,
+    event: &'static str,
     find: impl FnOnce(&mut Call<'_>, &SortedSet) -> CommandResult<Vec<Scored>>,
 ) -> CommandResult {
     let database = call.session.database;
@@ -71,6 +76,7 @@ fn remove_range(
             set.remove(&mut call.view, member, *score)?;
         }
         if !removed.is_empty() {
+            call.notify(EventClass::SORTED_SET, event, &args[1]);
             set.save(&mut call.view, database, &args[1])?;
         }
     }

@@ -5,15 +5,20 @@
 //!   objects.rs       rows with a function, for types other than strings
 //!   ordered.rs       rows of lists, sorted sets and geo
 //!   server.rs        rows of the server, and beyond Redis
+//!   streams.rs       rows of streams
+//!   key_positions.rs positions of the keys among the arguments; key_access.rs: their use
 //!   unsupported.rs   rows of the other commands of Redis 7.0
 //! ```
 
 mod admin;
 mod categories;
 mod flags;
+mod key_access;
+mod key_positions;
 mod objects;
 mod ordered;
 mod server;
+mod streams;
 mod supported;
 mod unsupported;
 
@@ -25,6 +30,9 @@ use crate::failure::CommandResult;
 pub(crate) use admin::is_admin;
 pub(crate) use categories::{CATEGORIES, commands_of, is_in_category};
 pub(crate) use flags::Flags;
+pub(crate) use key_access::key_access;
+pub(crate) use key_positions::Keys;
+use key_positions::{ALL, FIRST, MoreKeys, NONE, keys};
 
 /// Function of a command.
 type Function = fn(&mut Call<'_>, Args<'_>) -> CommandResult;
@@ -36,45 +44,6 @@ pub(crate) enum Handler {
     /// EXEC, which runs other commands.
     Exec,
     Unsupported,
-}
-
-/// Positions of the keys among the arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Keys {
-    /// First key, or 0 without keys.
-    pub(crate) first: usize,
-    /// Last key. A negative position counts from the end.
-    pub(crate) last: i32,
-    pub(crate) step: usize,
-    /// Position of the number of further keys, which follow it, or 0.
-    pub(crate) count_at: usize,
-}
-
-impl Keys {
-    /// Adds keys after their number at `position`.
-    const fn and_counted(self, position: usize) -> Keys {
-        Keys { count_at: position, ..self }
-    }
-
-    /// True if there is always one key.
-    pub(crate) fn is_single(self) -> bool {
-        self.first > 0 && self.last == self.first as i32
-    }
-
-    /// Positions of the keys of a command with `len` arguments.
-    pub(crate) fn positions(self, len: usize) -> impl Iterator<Item = usize> {
-        let end = match usize::try_from(self.last) {
-            Ok(last) => last + 1,
-            Err(_) => (len + 1).saturating_sub(self.last.unsigned_abs() as usize),
-        };
-        let begin = if self.first == 0 { len } else { self.first };
-        (begin..end.min(len)).step_by(self.step.max(1))
-    }
-
-    /// Keys of a command at the positions of its row.
-    pub(crate) fn of<'a>(self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
-        self.positions(args.len()).map(move |index| args.at(index))
-    }
 }
 
 /// Row of the table.
@@ -94,21 +63,15 @@ pub(crate) struct Command {
 }
 
 impl Command {
+    /// True if the arguments, and not only their positions, tell where the keys are.
+    pub(crate) fn has_movable_keys(&self) -> bool {
+        self.keys.is_movable() || ["migrate", "sort_ro"].contains(&self.name)
+    }
+
     /// True if the command changes the subscriptions of the client.
     pub(crate) fn changes_subscriptions(&self) -> bool {
         self.flags.contains(flags::PUBSUB.and(Flags::WHILE_SUBSCRIBED))
     }
-}
-
-/// No keys.
-const NONE: Keys = keys(0, 0, 0);
-/// The first argument is the key.
-const FIRST: Keys = keys(1, 1, 1);
-/// All arguments are keys.
-const ALL: Keys = keys(1, -1, 1);
-
-const fn keys(first: usize, last: i32, step: usize) -> Keys {
-    Keys { first, last, step, count_at: 0 }
 }
 
 const fn row(
@@ -161,6 +124,7 @@ static GROUPS: &[&[Command]] = &[
     ordered::LIST,
     ordered::SORTED_SET,
     ordered::GEO,
+    streams::STREAM,
     unsupported::UNSUPPORTED,
 ];
 
@@ -236,19 +200,6 @@ mod tests {
     fn all_commands_of_redis_have_a_row() {
         let count = all().filter(|command| command.group != "terrace").count();
         assert_eq!(count, 240);
-    }
-
-    #[test]
-    fn positions_of_keys() {
-        let check = |keys: Keys, len, expected: &[usize]| {
-            assert_eq!(keys.positions(len).collect::<Vec<_>>(), expected);
-        };
-        check(NONE, 3, &[]);
-        check(FIRST, 3, &[1]);
-        check(ALL, 4, &[1, 2, 3]);
-        check(keys(1, -1, 2), 5, &[1, 3]);
-        check(keys(1, 2, 1), 3, &[1, 2]);
-        check(keys(1, -2, 1), 4, &[1, 2]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::super::{dump, hashes, sets, sort};
 use super::flags::{ALONE, DANGEROUS, READ, READ_FAST, WRITE, WRITE_FAST};
-use super::{ALL, Command, FIRST, NONE, keys, row};
+use super::{ALL, Command, FIRST, MoreKeys, NONE, keys, row};
 
 /// Commands of the group `hash`.
 pub(super) static HASH: &[Command] = &[
@@ -53,7 +53,7 @@ pub(super) static SET: &[Command] = &[
         "sintercard",
         -3,
         READ,
-        NONE.and_counted(1),
+        NONE.and(MoreKeys::Counted(1)),
         "set",
         "7.0.0",
         "Number of members of all sets",
@@ -90,7 +90,7 @@ pub(super) static GENERIC: &[Command] = &[
         "sort",
         -2,
         WRITE.and(ALONE).and(DANGEROUS),
-        FIRST,
+        FIRST.and(MoreKeys::Stored(2)),
         "generic",
         "1.0.0",
         "Returns or stores elements in order",

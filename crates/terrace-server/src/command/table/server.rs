@@ -8,7 +8,7 @@ use super::flags::{
     ADMIN, ALONE, CONTAINER, DANGEROUS, FAST, NO_FLAGS, NO_KEYS, NO_MULTI, NO_SCRIPT, READ, READ_FAST, SLOW,
     WRITE, WRITE_FAST,
 };
-use super::{Command, FIRST, Flags, NONE, row};
+use super::{Command, FIRST, Flags, MoreKeys, NONE, row};
 
 const DELRANGE: Flags = WRITE.and(SLOW).and(ALONE).and(NO_MULTI).and(NO_SCRIPT);
 
@@ -150,7 +150,16 @@ pub(super) static SERVER: &[Command] = &[
         "Version of the server",
         monitor::lolwut,
     ),
-    row("memory", -2, CONTAINER, NONE, "server", "4.0.0", "Memory of the server", memory::memory),
+    row(
+        "memory",
+        -2,
+        CONTAINER,
+        NONE.and(MoreKeys::Subcommand),
+        "server",
+        "4.0.0",
+        "Memory of the server",
+        memory::memory,
+    ),
     row(
         "monitor",
         1,

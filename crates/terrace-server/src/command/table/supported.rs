@@ -8,7 +8,7 @@ use super::flags::{
     ALLOW_BUSY, ALONE, CACHES, CONTAINER, DANGEROUS, FAST, MAY_WRITE, NO_AUTH, NO_KEYS, NO_MULTI, NO_SCRIPT,
     NOT_QUEUED, PUBSUB as PUBSUB_FLAG, READ, READ_FAST, SCRIPT, SLOW, WHILE_SUBSCRIBED, WRITE, WRITE_FAST,
 };
-use super::{ALL, Command, FIRST, Handler, NONE, keys, row};
+use super::{ALL, Command, FIRST, Handler, MoreKeys, NONE, keys, row};
 
 /// Commands of the group `string`.
 pub(super) static STRING: &[Command] = &[
@@ -109,7 +109,16 @@ pub(super) static GENERIC: &[Command] = &[
         scan::keys,
     ),
     row("move", 3, WRITE_FAST, FIRST, "generic", "1.0.0", "Moves a key to a database", keys::move_),
-    row("object", -2, CONTAINER, NONE, "generic", "2.2.3", "Describes a value", keys::object),
+    row(
+        "object",
+        -2,
+        CONTAINER,
+        NONE.and(MoreKeys::Subcommand),
+        "generic",
+        "2.2.3",
+        "Describes a value",
+        keys::object,
+    ),
     row("persist", 2, WRITE_FAST, FIRST, "generic", "2.2.0", "Removes the expiry", expire::persist),
     row(
         "pexpire",
@@ -358,7 +367,7 @@ pub(super) static SCRIPTING: &[Command] = &[
         "eval",
         -3,
         SCRIPT.and(ALONE).and(MAY_WRITE).and(NO_SCRIPT),
-        NONE.and_counted(2),
+        NONE.and(MoreKeys::Counted(2)),
         "scripting",
         "2.6.0",
         "Runs a Lua script",
@@ -368,7 +377,7 @@ pub(super) static SCRIPTING: &[Command] = &[
         "eval_ro",
         -3,
         SCRIPT.and(READ).and(NO_SCRIPT),
-        NONE.and_counted(2),
+        NONE.and(MoreKeys::Counted(2)),
         "scripting",
         "7.0.0",
         "Runs a script that only reads",
@@ -378,7 +387,7 @@ pub(super) static SCRIPTING: &[Command] = &[
         "evalsha",
         -3,
         SCRIPT.and(ALONE).and(MAY_WRITE).and(NO_SCRIPT),
-        NONE.and_counted(2),
+        NONE.and(MoreKeys::Counted(2)),
         "scripting",
         "2.6.0",
         "Runs a script by its SHA-1",
@@ -388,7 +397,7 @@ pub(super) static SCRIPTING: &[Command] = &[
         "evalsha_ro",
         -3,
         SCRIPT.and(READ).and(NO_SCRIPT),
-        NONE.and_counted(2),
+        NONE.and(MoreKeys::Counted(2)),
         "scripting",
         "7.0.0",
         "Runs a reading script by its SHA-1",
