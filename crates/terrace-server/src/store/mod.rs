@@ -5,6 +5,7 @@
 //!   View    reads and writes of one command, or of one EXEC; commits one batch
 //!   layout  records as bytes            marker      the typed directory as bytes
 //!   object  values of many records      object_view their members
+//!   series  one batch of several commands
 //!   gate    atomicity                   watch_table WATCH
 //!   key_events  notes about changed keys
 //!   expiry  deletes expired keys        garbage     deletes discarded objects and namespaces
@@ -27,6 +28,7 @@ mod namespaces;
 mod object;
 mod object_numbers;
 mod object_view;
+mod series;
 mod snapshots;
 mod view;
 mod watch_table;

@@ -20,11 +20,14 @@ use super::key_scan::{KeyRange, KeyScan};
 use super::layout::{Header, Layout, ValueType, expiry_key};
 use super::marker::Spaces;
 use super::object::Object;
+use super::series::Series;
 use super::snapshots::OpenSnapshot;
 use crate::failure::{CommandResult, Failure};
 
 /// Maximum size of the reads and writes of an EXEC in memory, in bytes.
 const TRANSACTION_MEMORY: usize = 256 << 20;
+/// Number of commands that read from snapshots after a writer has interfered.
+const COMMANDS_WITH_SNAPSHOT: u32 = 256;
 
 /// Memory of a thread that its commands reuse, and the rights of the thread.
 #[derive(Debug)]
@@ -36,6 +39,9 @@ pub(crate) struct Scratch {
     /// True for the thread that runs scripts.
     pub(crate) is_script_thread: bool,
     batch: WriteBatch,
+    pub(super) series: Series,
+    /// Number of commands that still read from snapshots, because writers have interfered.
+    snapshot_commands: u32,
     pub(super) record_key: Vec<u8>,
     record_value: Vec<u8>,
 }
@@ -48,6 +54,8 @@ impl Scratch {
             can_wait,
             is_script_thread: false,
             batch: WriteBatch::new(),
+            series: Series::default(),
+            snapshot_commands: 0,
             record_key: Vec::new(),
             record_value: Vec::new(),
         }
@@ -65,9 +73,15 @@ pub(crate) struct View<'a> {
     pub(crate) scratch: &'a mut Scratch,
     transaction: Option<Transaction>,
     read: ReadOptions,
+    /// Sequence number that the database has to have after each read.
+    unchanged_since: Option<u64>,
+    /// True if the caller repeats the command after [`Failure::NeedsSnapshot`].
+    pub(crate) is_repeatable: bool,
     now_ms: Option<u64>,
     /// True if no other command changes the keys of the command meanwhile.
     pub(super) has_pass: bool,
+    /// True for a command of a series, which writes members of the series' object only.
+    pub(super) in_series: bool,
     /// Expired entries with objects that the command has met. A write of their keys discards them.
     expired: Vec<(Vec<u8>, Entry)>,
     /// True if the command creates the first object of the directory.
@@ -95,8 +109,11 @@ impl<'a> View<'a> {
             scratch,
             transaction: None,
             read: ReadOptions::DEFAULT,
+            unchanged_since: None,
+            is_repeatable: false,
             now_ms: None,
             has_pass: false,
+            in_series: false,
             expired: Vec::new(),
             creates_objects: false,
             changed: Vec::new(),
@@ -111,6 +128,12 @@ impl<'a> View<'a> {
     /// Begins a command that holds a pass of the gate for its keys.
     pub(crate) fn with_pass(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
         View { has_pass: true, ..View::new(store, scratch) }
+    }
+
+    /// Begins a command of the series of this thread, which holds a pass of the gate for its key.
+    pub(crate) fn in_series(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
+        scratch.series.begin_command();
+        View { in_series: true, ..View::with_pass(store, scratch) }
     }
 
     /// Begins an EXEC: later reads see earlier writes. The caller holds the whole gate.
@@ -150,10 +173,27 @@ impl<'a> View<'a> {
     }
 
     /// Makes all later reads of a command see one state.
+    ///
+    /// Two reads of an unchanged database see one state without a snapshot, which costs two locks.
     pub(crate) fn pin_state(&mut self) {
-        if self.transaction.is_none() && self.read.snapshot.is_none() {
-            self.read.snapshot = Some(self.store.db.snapshot());
+        if self.transaction.is_some() || self.read.snapshot.is_some() || self.unchanged_since.is_some() {
+            return;
         }
+        if self.is_repeatable && self.scratch.snapshot_commands == 0 {
+            self.unchanged_since = Some(self.store.db.latest_sequence());
+            return;
+        }
+        self.scratch.snapshot_commands = self.scratch.snapshot_commands.saturating_sub(1);
+        self.read.snapshot = Some(self.store.db.snapshot());
+    }
+
+    /// Fails if the last read may have seen another state than the reads before.
+    fn check_unchanged(&mut self) -> CommandResult {
+        if self.unchanged_since.is_some_and(|sequence| sequence != self.store.db.latest_sequence()) {
+            self.scratch.snapshot_commands = COMMANDS_WITH_SNAPSHOT;
+            return Err(Failure::NeedsSnapshot);
+        }
+        Ok(())
     }
 
     /// Returns the entry of `key` in `database`, unless it does not exist or has expired.
@@ -208,6 +248,33 @@ impl<'a> View<'a> {
         Ok(entry)
     }
 
+    /// Passes the string at `key` to `read` without a copy, if one lookup suffices. Returns true if
+    /// it exists, false without the key, and None if the caller has to use [`View::get`].
+    pub(crate) fn read_string(
+        &mut self,
+        database: u8,
+        key: &[u8],
+        read: impl FnOnce(&[u8]),
+    ) -> CommandResult<Option<bool>> {
+        if self.transaction.is_some() || self.scratch.can_wait || self.reports_misses {
+            return Ok(None);
+        }
+        self.set_record_key(database, key);
+        let (store, now_ms) = (self.store, self.now_ms);
+        let found = store.db.try_get_borrowed(&self.scratch.record_key, &self.read, |stored| {
+            let header =
+                store.layout.header(stored).filter(|header| header.value_type == ValueType::String)?;
+            let now_ms = || now_ms.unwrap_or_else(|| store.now_ms());
+            let is_alive = header.expires_at.is_none_or(|at| at > now_ms());
+            is_alive.then(|| read(stored.get(header.len..).unwrap_or_default()))
+        })?;
+        self.check_unchanged()?;
+        Ok(match found {
+            None => Some(false),
+            Some(read) => read.map(|()| true),
+        })
+    }
+
     fn stored_entry(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
         self.set_record_key(database, key);
         let Some(stored) = self.stored_value()? else { return Ok(None) };
@@ -216,9 +283,20 @@ impl<'a> View<'a> {
     }
 
     /// Value of the current record.
-    pub(super) fn stored_value(&mut self) -> terrace::Result<Option<StoredValue>> {
+    pub(super) fn stored_value(&mut self) -> CommandResult<Option<StoredValue>> {
+        let value = self.read_value()?;
+        self.check_unchanged()?;
+        Ok(value)
+    }
+
+    fn read_value(&mut self) -> terrace::Result<Option<StoredValue>> {
         let db: &Db = &self.store.db;
         let record_key = &self.scratch.record_key;
+        if self.in_series
+            && let Some(written) = self.scratch.series.get(record_key)
+        {
+            return Ok(written.map(|value| StoredValue::Copied(value.to_vec())));
+        }
         Ok(match &mut self.transaction {
             Some(transaction) => transaction.get(record_key)?.map(StoredValue::Copied),
             None if self.scratch.can_wait => {
@@ -274,6 +352,7 @@ impl<'a> View<'a> {
 
     /// Stores the current record.
     fn put_key_record(&mut self, header: &Header, value: &[u8], old_expiry: Option<u64>) -> CommandResult {
+        self.check_no_series()?;
         if header.expires_at.is_some() && self.store.layout == Layout::Raw {
             return Err(not_in_raw_mode("expiry"));
         }
@@ -371,8 +450,14 @@ impl<'a> View<'a> {
         Ok(())
     }
 
+    /// Fails in a series, for writes that are not those of members, and for iterators.
+    pub(super) fn check_no_series(&self) -> CommandResult {
+        if self.in_series { Err(Failure::NeedsOwnBatch) } else { Ok(()) }
+    }
+
     /// Stores a record of the directory.
     pub(super) fn put_record(&mut self, record_key: &[u8], value: &[u8]) -> CommandResult {
+        self.check_no_series()?;
         match &mut self.transaction {
             Some(transaction) => transaction.put(record_key, value)?,
             None => drop(self.scratch.batch.put(record_key, value)),
@@ -382,6 +467,7 @@ impl<'a> View<'a> {
 
     /// Deletes a record of the directory.
     pub(super) fn delete_record(&mut self, record_key: &[u8]) -> CommandResult {
+        self.check_no_series()?;
         match &mut self.transaction {
             Some(transaction) => transaction.delete(record_key)?,
             None => drop(self.scratch.batch.delete(record_key)),
@@ -400,14 +486,18 @@ impl<'a> View<'a> {
 
     /// Returns an iterator of the engine, own writes of an EXEC included.
     pub(super) fn base_iter(&mut self, mut options: ReadOptions) -> CommandResult<BaseIter> {
-        Ok(match &mut self.transaction {
+        self.check_no_series()?;
+        let iter = match &mut self.transaction {
             Some(transaction) => {
                 // The transaction has a snapshot of its own.
                 options.snapshot = None;
                 transaction.raw_iter_with(&options)?.into()
             }
             None => self.store.db.raw_iter_with(&options).into(),
-        })
+        };
+        // The iterator keeps the state of its creation.
+        self.check_unchanged()?;
+        Ok(iter)
     }
 
     /// Options of the reads.

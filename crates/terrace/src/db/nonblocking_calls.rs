@@ -20,9 +20,9 @@ impl Db {
     /// Returns the current value of `key` if memory holds the answer. Same as
     /// [`Db::get_pinned_with`] otherwise.
     ///
-    /// Reads memtables, open tables, cached blocks, and mapped blocks that an earlier read has
-    /// verified. Mapped blocks count as memory while all mapped tables of the process fit in it.
-    /// The system may nevertheless have to load a page that it has evicted.
+    /// Reads memtables, open tables, cached blocks, and blocks of mapped tables that are in the page
+    /// cache. Blocks that an earlier read has verified count as memory while all mapped tables of
+    /// the process fit in it. The system may nevertheless have to load a page that it has evicted.
     ///
     /// # Errors
     ///

@@ -25,7 +25,7 @@ pub(crate) use categories::{CATEGORIES, commands_of, is_in_category};
 pub(crate) use flags::Flags;
 
 /// Function of a command.
-type Function = fn(&mut Call<'_>, Args<'_>) -> CommandResult;
+pub(super) type Function = fn(&mut Call<'_>, Args<'_>) -> CommandResult;
 
 /// Execution of a command.
 #[derive(Debug, Clone, Copy)]
