@@ -10,7 +10,9 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use terrace::{Db, Isolation, ReadOptions, Transaction, TransactionOptions, WriteBatch, WriteOptions};
+use terrace::{
+    Db, Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch, WriteOptions,
+};
 
 use super::Store;
 use super::base_iter::BaseIter;
@@ -73,8 +75,8 @@ pub(crate) struct View<'a> {
     pub(crate) scratch: &'a mut Scratch,
     transaction: Option<Transaction>,
     read: ReadOptions,
-    /// Sequence number that the database has to have after each read.
-    unchanged_since: Option<u64>,
+    /// State that the database has to have after each read.
+    unchanged_since: Option<StateStamp>,
     /// True if the caller repeats the command after [`Failure::NeedsSnapshot`].
     pub(crate) is_repeatable: bool,
     now_ms: Option<u64>,
@@ -180,7 +182,7 @@ impl<'a> View<'a> {
             return;
         }
         if self.is_repeatable && self.scratch.snapshot_commands == 0 {
-            self.unchanged_since = Some(self.store.db.latest_sequence());
+            self.unchanged_since = Some(self.store.db.state_stamp());
             return;
         }
         self.scratch.snapshot_commands = self.scratch.snapshot_commands.saturating_sub(1);
@@ -189,7 +191,7 @@ impl<'a> View<'a> {
 
     /// Fails if the last read may have seen another state than the reads before.
     fn check_unchanged(&mut self) -> CommandResult {
-        if self.unchanged_since.is_some_and(|sequence| sequence != self.store.db.latest_sequence()) {
+        if self.unchanged_since.is_some_and(|stamp| !self.store.db.is_unchanged_since(stamp)) {
             self.scratch.snapshot_commands = COMMANDS_WITH_SNAPSHOT;
             return Err(Failure::NeedsSnapshot);
         }
@@ -386,6 +388,9 @@ impl<'a> View<'a> {
         let entry = match replaced {
             Replaced::Read(entry) => entry,
             Replaced::Unread if self.has_objects() => {
+                if let Some(expires_at) = self.string_expiry(database, key)? {
+                    return Ok(expires_at);
+                }
                 // A damaged record may be replaced.
                 read = self.get(database, key).or_else(Failure::ignore_reply)?;
                 read.as_ref()
@@ -404,6 +409,21 @@ impl<'a> View<'a> {
             }
         }
         Ok(entry.and_then(Entry::expires_at))
+    }
+
+    /// Makes `key` current. Returns the expiry of its string or missing entry, or None if the caller
+    /// has to use [`View::get`].
+    fn string_expiry(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Option<u64>>> {
+        if self.transaction.is_some() || self.scratch.can_wait {
+            return Ok(None);
+        }
+        self.set_record_key(database, key);
+        let layout = self.store.layout;
+        let found = self.store.db.try_get_borrowed(&self.scratch.record_key, &self.read, |stored| {
+            let header = layout.header(stored).filter(|header| header.value_type == ValueType::String);
+            header.map(|header| header.expires_at)
+        })?;
+        Ok(found.unwrap_or(Some(None)))
     }
 
     /// True if the directory may have values of other types than strings.

@@ -25,6 +25,7 @@ mod pubsub;
 mod raw_layout;
 mod real_clients;
 mod scripts;
+mod series;
 mod server;
 mod stock_leveldb;
 mod strings;

@@ -40,6 +40,7 @@ pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport
 pub use db_stats::{CompactionStatus, LevelStats, MemoryPart, MemoryUse, Stats};
 pub use follower::FollowOptions;
 pub(crate) use ingest::{NewTable, TableStage};
+pub use nonblocking_calls::StateStamp;
 pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;
@@ -53,7 +54,7 @@ use crate::error::Result;
 use crate::iterator::DbIterator;
 use crate::options::{DEFAULT_READ_OPTIONS, Options, ReadOptions, WriteOptions};
 use crate::snapshot::Snapshot;
-use crate::sync::{Arc, ForkRank, ForkRegistration, Ordering, Weak, register_fork_participant_until};
+use crate::sync::{Arc, ForkRank, ForkRegistration, Weak, register_fork_participant_until};
 use inner::{DbInner, FlushTarget};
 
 /// Open database.
@@ -317,23 +318,6 @@ impl Db {
     pub fn snapshot(&self) -> Snapshot {
         let handle = self.handle();
         handle.inner.new_snapshot().attach(handle)
-    }
-
-    /// Returns the sequence number of the last visible write. While it stays the same, all reads see
-    /// the same state.
-    ///
-    /// ```
-    /// # let mut options = terrace::Options::default();
-    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
-    /// # let db = terrace::Db::open("cities", &options)?;
-    /// let before = db.latest_sequence();
-    /// assert_eq!(db.latest_sequence(), before);
-    /// db.put(b"CH/Bern", b"46.95,7.45")?;
-    /// assert_eq!(db.latest_sequence(), before + 1);
-    /// # Ok::<(), terrace::Error>(())
-    /// ```
-    pub fn latest_sequence(&self) -> u64 {
-        self.handle().inner.read_state.visible_seqno().load(Ordering::Acquire)
     }
 
     /// Returns a cursor on the current state. It can seek, and later writes do not change it.

@@ -65,6 +65,25 @@ fn fill_memtable(db: &Db, first: usize) -> usize {
     unreachable!()
 }
 
+/// A block that no read has verified is in the page cache after its flush.
+#[test]
+fn try_get_reads_the_page_cache() {
+    for codec in [&compress::SNAPPY, &compress::NO_COMPRESSION] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::default().create_if_missing(true).compression(codec);
+        let db = Db::open(dir.path(), &options).unwrap();
+        let read = ReadOptions::default();
+        (0..2000).for_each(|n| db.put(key(n), [n as u8; 100]).unwrap());
+        db.flush().unwrap();
+        assert!(db.contains(key(0)).unwrap(), "the table is open");
+        for n in 0..2000 {
+            let found = db.try_get(key(n), &read).unwrap();
+            assert_eq!(found.as_deref(), Some(&[n as u8; 100][..]), "{n}");
+        }
+        assert!(db.try_get("missing", &read).unwrap().is_none());
+    }
+}
+
 #[test]
 fn try_get_answers_from_memory_only() {
     for codec in [&compress::SNAPPY, &compress::NO_COMPRESSION] {
