@@ -18,7 +18,8 @@ pub(crate) enum Failure {
     NeedsScriptThread,
     /// The command cannot be part of a series. It is repeated alone.
     NeedsOwnBatch,
-    /// A writer has changed the database between two reads. The command is repeated with a snapshot.
+    /// A writer has changed the database between two reads. The command is repeated with a
+    /// snapshot.
     NeedsSnapshot,
 }
 

@@ -5,7 +5,7 @@
 //!   View    reads and writes of one command, or of one EXEC; commits one batch
 //!   layout  records as bytes            marker      the typed directory as bytes
 //!   object  values of many records      object_view their members
-//!   series  one batch of several commands
+//!   series  one batch of several commands   read_view  reads of a view
 //!   gate    atomicity                   watch_table WATCH
 //!   key_events  notes about changed keys
 //!   expiry  deletes expired keys        garbage     deletes discarded objects and namespaces
@@ -28,6 +28,7 @@ mod namespaces;
 mod object;
 mod object_numbers;
 mod object_view;
+mod read_view;
 mod series;
 mod snapshots;
 mod view;

@@ -30,9 +30,10 @@ impl Db {
     /// Returns the current value of `key` if memory holds the answer. Same as
     /// [`Db::get_pinned_with`] otherwise.
     ///
-    /// Reads memtables, open tables, cached blocks, and blocks of mapped tables that are in the page
-    /// cache. Blocks that an earlier read has verified count as memory while all mapped tables of
-    /// the process fit in it. The system may nevertheless have to load a page that it has evicted.
+    /// Reads memtables, open tables, cached blocks, and blocks of mapped tables that are in the
+    /// page cache. Blocks that an earlier read has verified count as memory while all mapped tables
+    /// of the process fit in it. The system may nevertheless have to load a page that it has
+    /// evicted.
     ///
     /// # Errors
     ///
@@ -98,8 +99,8 @@ impl Db {
     /// Returns true if all reads since `stamp` have seen the same state: no write became visible,
     /// and no table was installed or removed. False without such a change is possible.
     ///
-    /// A few short reads are cheaper with a stamp than with a snapshot, which takes two locks. After
-    /// a change, the caller repeats them with a snapshot. An iterator keeps the state of its
+    /// A few short reads are cheaper with a stamp than with a snapshot, which takes two locks.
+    /// After a change, the caller repeats them with a snapshot. An iterator keeps the state of its
     /// creation.
     ///
     /// ```

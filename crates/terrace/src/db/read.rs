@@ -454,14 +454,15 @@ impl ReadState {
             .filter(|memtable| !memtable.is_empty())
     }
 
-    /// Returns the child iterators that may have entries within the bounds, for a read whose sequence number was loaded after this read
-    /// state.
+    /// Returns the child iterators that may have entries within the bounds, for a read whose
+    /// sequence number was loaded after this read state.
     pub(super) fn sources(&self, inner: &DbInner, options: &ReadOptions) -> Vec<ChildIter> {
-        let mut sources =
-            Vec::with_capacity(1 + self.immutable_memtables.len() + self.version.max_child_iters());
-        sources.extend(self.non_empty_memtables().map(|memtable| ChildIter::Memtable(memtable.iter())));
         let range = KeyRange { begin: options.lower_bound.as_deref(), end: options.upper_bound.as_deref() };
         let read_options = BlockReadOptions::from_read_options(options);
+        // Exactly, because a child iterator is large.
+        let count = self.non_empty_memtables().count() + self.version.count_child_iters(range);
+        let mut sources = Vec::with_capacity(count);
+        sources.extend(self.non_empty_memtables().map(|memtable| ChildIter::Memtable(memtable.iter())));
         sources.extend(self.version.child_iters(&inner.table_cache, read_options, range));
         sources
     }

@@ -52,7 +52,8 @@ pub(crate) struct BlockReadOptions {
     /// Verifies the checksum of an uncompressed block in a mapped table at every read, not only at
     /// the first one. Other blocks are verified when they are read from their file.
     pub(crate) verify_checksums: bool,
-    /// Returns [`Error::WouldWait`] instead of a read from the file, unless the page cache holds it.
+    /// Returns [`Error::WouldWait`] instead of a read from the file, unless the page cache holds
+    /// the block.
     pub(crate) only_in_memory: bool,
 }
 

@@ -21,8 +21,9 @@ use crate::sync::{Arc, ArcSwap, AtomicU64, Ordering};
 /// Current read state, of any type, with the commit publisher.
 pub(crate) struct ReadStateCell<V> {
     current: ArcSwap<V>,
-    /// Twice the number of installed read states, and one more during an install. A reader that loads the same number before and after its
-    /// read knows that it did not use a replaced one: the drop of its reference orders the loads.
+    /// Twice the number of installed read states, and one more during an install. A reader that
+    /// loads the same number before and after its read knows that it did not use a replaced one:
+    /// the drop of its reference orders the loads.
     ///
     /// An atomic of the standard library instead of `sync`: a reader that is wrong only delays the
     /// removal of a table.
