@@ -26,6 +26,7 @@ mod layout;
 mod marker;
 mod namespaces;
 mod object;
+mod object_filter;
 mod object_numbers;
 mod object_view;
 mod read_view;
@@ -54,6 +55,7 @@ pub use layout::Layout;
 pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
 pub(crate) use namespaces::Namespaces;
 pub(crate) use object::Object;
+use object_filter::ObjectFilter;
 pub(crate) use object_numbers::ObjectNumbers;
 pub(crate) use object_view::{MemberRange, MemberScan};
 pub(crate) use snapshots::{MAX_SNAPSHOT_TIME, OpenSnapshot, Snapshots};
@@ -71,6 +73,7 @@ pub(crate) struct Store {
     pub(crate) object_numbers: ObjectNumbers,
     /// True if the directory may have values of other types than strings.
     has_objects: AtomicBool,
+    object_filter: ObjectFilter,
     pub(crate) gate: Gate,
     pub(crate) watch_table: WatchTable,
     pub(crate) key_events: KeyEvents,
@@ -128,6 +131,7 @@ impl Store {
             namespaces,
             object_numbers,
             has_objects: AtomicBool::new(has_objects),
+            object_filter: ObjectFilter::new(has_objects),
             gate: Gate::new(options.threads),
             watch_table: WatchTable::default(),
             key_events: KeyEvents::default(),

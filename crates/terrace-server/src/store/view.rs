@@ -242,6 +242,9 @@ impl<'a> View<'a> {
         if header.expires_at.is_some() && self.store.layout == Layout::Raw {
             return Err(not_in_raw_mode("expiry"));
         }
+        if header.value_type != ValueType::String {
+            self.store.object_filter.insert(&self.scratch.record_key);
+        }
         if old_expiry != header.expires_at {
             self.change_index(old_expiry, header.expires_at)?;
         }
@@ -271,7 +274,7 @@ impl<'a> View<'a> {
         let read;
         let entry = match replaced {
             Replaced::Read(entry) => entry,
-            Replaced::Unread if self.has_objects() => {
+            Replaced::Unread if self.may_replace_object(database, key) => {
                 if let Some(expires_at) = self.string_expiry(database, key)? {
                     return Ok(expires_at);
                 }
@@ -293,6 +296,14 @@ impl<'a> View<'a> {
             }
         }
         Ok(entry.and_then(Entry::expires_at))
+    }
+
+    /// True if `key` may have a value of another type than a string.
+    fn may_replace_object(&mut self, database: u8, key: &[u8]) -> bool {
+        self.has_objects() && {
+            self.set_record_key(database, key);
+            self.store.object_filter.may_contain(&self.scratch.record_key)
+        }
     }
 
     /// True if the directory may have values of other types than strings.
