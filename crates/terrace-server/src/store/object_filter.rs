@@ -85,7 +85,9 @@ impl ObjectScan {
             return Ok(());
         }
         let (first, end) = record_bounds();
-        if self.next.is_none() && store.db.approximate_sizes(&[(&first, &end)])?[0] > MAX_SCAN {
+        if self.next.is_none()
+            && store.db.approximate_sizes(&[(first.as_slice(), end.as_slice())])?[0] > MAX_SCAN
+        {
             self.is_given_up = true;
             return Ok(());
         }
@@ -103,7 +105,10 @@ impl ObjectScan {
             if decode(value).is_some() {
                 filter.insert(key);
             }
-            self.next = Some([key, b"\0"].concat());
+            let next = self.next.get_or_insert_default();
+            next.clear();
+            next.extend_from_slice(key);
+            next.push(0);
         }
         Ok(())
     }

@@ -11,12 +11,12 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use terrace::{
-    Db, Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch, WriteOptions,
+    Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch, WriteOptions,
 };
 
 use super::Store;
 use super::base_iter::BaseIter;
-use super::entry::{Entry, Replaced, StoredValue};
+use super::entry::{Entry, Replaced};
 use super::key_events::{EventClass, KeyEvent};
 use super::key_scan::{KeyRange, KeyScan};
 use super::layout::{Header, Layout, ValueType, expiry_key};
