@@ -81,7 +81,6 @@ fn reads_with_one_stamp_see_one_state() {
                 db.write(&batch).unwrap();
                 if n % 500 == 0 {
                     db.flush().unwrap();
-                    std::thread::sleep(Duration::from_millis(1));
                 }
             }
             is_done.store(true, Ordering::Relaxed);
