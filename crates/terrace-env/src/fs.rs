@@ -294,6 +294,13 @@ pub trait RandomAccessFile: Debug + Send + Sync {
         false
     }
 
+    /// Returns true if a read of `len` bytes at `offset` finds them in memory now. False if this is
+    /// not known.
+    fn is_in_memory(&self, offset: u64, len: u64) -> bool {
+        let _ = (offset, len);
+        false
+    }
+
     /// Announces that the bytes read so far are unlikely to be read again. The process may drop
     /// them from memory, and later reads load them again.
     ///

@@ -16,6 +16,11 @@ pub(crate) enum Failure {
     NeedsSlowPool,
     /// The command is a script. The script thread repeats it.
     NeedsScriptThread,
+    /// The command cannot be part of a series. It is repeated alone.
+    NeedsOwnBatch,
+    /// A writer has changed the database between two reads. The command is repeated with a
+    /// snapshot.
+    NeedsSnapshot,
 }
 
 impl Failure {
@@ -47,6 +52,8 @@ impl Failure {
             Failure::Reply(text) => Cow::Borrowed(text),
             Failure::Engine(error) => Cow::Owned(engine_text(error)),
             Failure::NeedsSlowPool => Cow::Borrowed("ERR the command has to wait for storage"),
+            Failure::NeedsOwnBatch => Cow::Borrowed("ERR the command needs a batch of its own"),
+            Failure::NeedsSnapshot => Cow::Borrowed("ERR the database has changed between two reads"),
             Failure::NeedsScriptThread => Cow::Borrowed("ERR a script cannot run here"),
         }
     }

@@ -60,8 +60,8 @@ pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use checkpoint::{BackupInfo, BackupReport, Backups};
 pub use db::{
     CompactionStatus, Db, DestroyOptions, DestroyReport, FollowOptions, LevelInfo, LevelStats, LogEndReason,
-    MemoryPart, MemoryUse, PinnedValue, RecoveredLog, RecoveryReport, Stats, TableInfo, Unchanged,
-    UnchangedKey, UnchangedRange, comparator_name, destroy, destroy_with,
+    MemoryPart, MemoryUse, PinnedValue, RecoveredLog, RecoveryReport, StateStamp, Stats, TableInfo,
+    Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy, destroy_with,
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use event::{CompactionInputs, CompactionReason, Event, EventListener, StallState};

@@ -126,11 +126,39 @@ impl RandomAccessFile for PosixMmapReadableFile {
         self.limits.mmap_pressure.is_over_limit()
     }
 
+    fn is_in_memory(&self, offset: u64, len: u64) -> bool {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = start.saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
+        self.map.get(start..end).is_some_and(are_pages_resident)
+    }
+
     fn advise_dontneed(&self) {
         // SAFETY: the mapping is shared and read-only, and its file does not change. A later access
         // loads the same bytes from the file, so existing slices keep their contents.
         let _ = unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) };
     }
+}
+
+/// Maximum number of pages that a look at the page table covers.
+const MAX_RESIDENT_PAGES: usize = 256;
+
+/// Returns true if the page cache holds all pages of `bytes`, a part of a mapped file. False for
+/// more than [`MAX_RESIDENT_PAGES`].
+fn are_pages_resident(bytes: &[u8]) -> bool {
+    let page = rustix::param::page_size();
+    let begin = bytes.as_ptr().addr() & !(page - 1);
+    let len = bytes.as_ptr().addr() + bytes.len() - begin;
+    let count = len.div_ceil(page);
+    let mut pages = [0u8; MAX_RESIDENT_PAGES];
+    if count > pages.len() {
+        return false;
+    }
+    // A mapping begins at a page, so the pages of `bytes` are all mapped.
+    let start = bytes.as_ptr().map_addr(|_| begin).cast_mut().cast();
+    // SAFETY: the call reads no memory of the range, and fails for a range that is not mapped. It
+    // writes a byte for each page, and `pages` has `count` bytes or more.
+    let status = unsafe { libc::mincore(start, len, pages.as_mut_ptr()) };
+    status == 0 && pages[..count].iter().all(|page| page & 1 == 1)
 }
 
 /// Open file.

@@ -62,6 +62,11 @@ impl<'a> Args<'a> {
         database.ok_or(Failure::reply("ERR DB index is out of range"))
     }
 
+    /// True for an array of at most `max` bytes, and false for an inline command.
+    pub(crate) fn is_array_up_to(&self, max: usize) -> bool {
+        self.buffer.first() == Some(&b'*') && self.ranges.last().is_some_and(|(_, end)| *end as usize <= max)
+    }
+
     /// Copies of the bytes and the positions, for a later execution.
     pub(crate) fn to_owned(self) -> (Vec<u8>, Vec<ArgRange>) {
         let mut bytes = Vec::new();

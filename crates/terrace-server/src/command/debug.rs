@@ -106,7 +106,7 @@ fn reply_example(reply: &mut Reply, name: &str) -> bool {
     match name {
         "string" => reply.bulk("Hello World"),
         "integer" => reply.integer(12345),
-        "double" => reply.double(3.141),
+        "double" => reply.double(3141.0 / 1000.0),
         "null" => reply.null(),
         "array" => {
             reply.array(3);

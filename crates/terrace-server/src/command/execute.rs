@@ -10,8 +10,8 @@ use super::observe::show_script;
 use super::permission::{Denial, denial};
 use super::ready::serve_blocked;
 use super::subcommand::is_arity;
-use super::table::{self, Command, Flags, Handler};
-use super::{Args, Call, Flow, multi, script};
+use super::table::{self, Command, Flags, Function, Handler};
+use super::{Args, Call, Flow, TurnSeries, multi, script};
 use crate::conn::{Execution, PauseKind, Session};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
@@ -23,23 +23,29 @@ use crate::users::DenialEntry;
 const MAX_ARGS_ON_WORKER: usize = 2000;
 
 /// Runs the command `args` and appends its reply.
-pub(crate) fn execute(
-    shared: &Shared,
+pub(crate) fn execute<'a>(
+    shared: &'a Shared,
     session: &mut Session,
     args: Args<'_>,
     scratch: &mut Scratch,
     reply: &mut Reply,
+    series: &mut TurnSeries<'a>,
 ) -> Flow {
     let before = reply.len();
     session.execution = None;
-    let checked = check(shared, session, args);
+    let known = table::find(args.at(0));
+    let in_series = known.is_some_and(|command| series.accepts(shared, session, command, args, scratch));
+    if !in_series && series.is_open() && series.commit(shared, scratch).is_err() {
+        return Flow::RepeatSeries;
+    }
+    let checked = check(shared, session, known, args);
     if let Ok(command) = checked
         && is_paused(shared, session, command)
     {
         return Flow::Paused;
     }
     if checked.is_err()
-        && let Some(command) = table::find(args.at(0))
+        && let Some(command) = known
     {
         shared.command_times.record_rejected(scratch.slot, table::slot_of(command));
     }
@@ -48,7 +54,11 @@ pub(crate) fn execute(
         if session.multi.is_some() && !command.flags.contains(Flags::NOT_QUEUED) {
             multi::queue(session, command, args, reply)
         } else {
-            let result = run(shared, session, command, args, scratch, reply);
+            let result = if in_series {
+                run_in_series(shared, session, command, args, scratch, reply, series)
+            } else {
+                run(shared, session, command, args, scratch, reply)
+            };
             session.execution = Some(if result.is_ok() { Execution::Done } else { Execution::Failed });
             result
         }
@@ -63,6 +73,7 @@ pub(crate) fn execute(
             reply.truncate(before);
             Flow::NeedsScriptThread
         }
+        Err(Failure::NeedsOwnBatch) => Flow::RepeatSeries,
         Err(failure) => {
             reply.truncate(before);
             reply.error(failure.text().as_bytes());
@@ -101,8 +112,13 @@ fn may_write(command: &Command) -> bool {
 }
 
 /// Returns the command, unless the client may not run it now. An error aborts MULTI.
-fn check(shared: &Shared, session: &mut Session, args: Args<'_>) -> CommandResult<&'static Command> {
-    let checked = check_command(shared, session, args);
+fn check(
+    shared: &Shared,
+    session: &mut Session,
+    known: Option<&'static Command>,
+    args: Args<'_>,
+) -> CommandResult<&'static Command> {
+    let checked = check_command(shared, session, known, args);
     if let (Err(failure), Some(multi)) = (&checked, &mut session.multi) {
         multi.is_aborted = true;
         // A client must not be left in MULTI by an EXEC that could not run.
@@ -116,8 +132,13 @@ fn check(shared: &Shared, session: &mut Session, args: Args<'_>) -> CommandResul
     checked
 }
 
-fn check_command(shared: &Shared, session: &Session, args: Args<'_>) -> CommandResult<&'static Command> {
-    let Some(command) = table::find(args.at(0)) else { return Err(unknown_command(args)) };
+fn check_command(
+    shared: &Shared,
+    session: &Session,
+    known: Option<&'static Command>,
+    args: Args<'_>,
+) -> CommandResult<&'static Command> {
+    let Some(command) = known else { return Err(unknown_command(args)) };
     if !is_arity(command.arity, args.len()) {
         let name = command.name;
         return Err(Failure::reply(format!("ERR wrong number of arguments for '{name}' command")));
@@ -224,6 +245,9 @@ fn run(
     if !scratch.can_wait && (command.flags.contains(Flags::SLOW) || args.len() > MAX_ARGS_ON_WORKER) {
         return Err(Failure::NeedsSlowPool);
     }
+    if command.flags.contains(Flags::SERIES) {
+        scratch.set_series_key(session.database, args.at(1));
+    }
     let before = reply.len();
     let mut pass = enter_gate(shared, command, args, scratch)?;
     let has_waiters = is_write && shared.blocked.len() > 0;
@@ -232,10 +256,12 @@ fn run(
         drop(pass);
         pass = Some(enter_alone(shared, scratch)?);
     }
-    let view = match &pass {
-        Some(_) if is_script => View::begin_transaction(&shared.store, scratch),
-        Some(_) => View::with_pass(&shared.store, scratch),
-        None => View::new(&shared.store, scratch),
+    if pass.is_none() {
+        return run_read(shared, session, function, args, scratch, reply);
+    }
+    let view = match is_script {
+        true => View::begin_transaction(&shared.store, scratch),
+        false => View::with_pass(&shared.store, scratch),
     };
     let mut call = Call { shared, session, view, reply };
     call.view.reports_misses = !is_write && shared.store.key_events.wants(EventClass::MISS);
@@ -251,6 +277,67 @@ fn run(
         }
     }
     Ok(())
+}
+
+/// Runs a command without locks. It writes nothing. If a writer interferes with its reads, it is
+/// repeated with a snapshot.
+fn run_read(
+    shared: &Shared,
+    session: &mut Session,
+    function: Function,
+    args: Args<'_>,
+    scratch: &mut Scratch,
+    reply: &mut Reply,
+) -> CommandResult {
+    let before = reply.len();
+    loop {
+        let mut view = View::new(&shared.store, scratch);
+        view.reports_misses = shared.store.key_events.wants(EventClass::MISS);
+        view.is_repeatable = !view.reports_misses;
+        match function(&mut Call { shared, session, view, reply }, args) {
+            Err(Failure::NeedsSnapshot) => reply.truncate(before),
+            result => return result,
+        }
+    }
+}
+
+/// Runs a command as part of the series of the turn.
+///
+/// # Errors
+///
+/// [`Failure::NeedsOwnBatch`] if the series has failed. Its commands have had no effect.
+fn run_in_series<'a>(
+    shared: &'a Shared,
+    session: &mut Session,
+    command: &'static Command,
+    args: Args<'_>,
+    scratch: &mut Scratch,
+    reply: &mut Reply,
+    series: &mut TurnSeries<'a>,
+) -> CommandResult {
+    let Handler::Run(function) = command.handler else { return Ok(()) };
+    if series.pass.is_none() {
+        let pass = enter_gate(shared, command, args, scratch)?;
+        // A client that waits for the key is served after its command. No other one can begin to
+        // wait for the key while this thread holds the pass.
+        if shared.blocked.len() > 0 && shared.blocked.has_waiter(command.keys.of(args)) {
+            drop(pass);
+            return run(shared, session, command, args, scratch, reply);
+        }
+        series.pass = pass;
+    }
+    let before = reply.len();
+    let view = View::in_series(&shared.store, scratch);
+    let result = function(&mut Call { shared, session, view, reply }, args);
+    if scratch.end_series_command(result.is_ok()) {
+        note_write(shared, session, before..reply.len());
+    }
+    if !matches!(result, Err(Failure::NeedsOwnBatch)) {
+        return result;
+    }
+    reply.truncate(before);
+    series.commit(shared, scratch).map_err(|_| Failure::NeedsOwnBatch)?;
+    run(shared, session, command, args, scratch, reply)
 }
 
 /// Keys that the command has changed and clients may wait for.

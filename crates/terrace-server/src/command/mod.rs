@@ -43,6 +43,7 @@ mod ready;
 mod registers;
 mod scan;
 mod script;
+mod series;
 mod server;
 mod set;
 mod sets;
@@ -65,6 +66,7 @@ use crate::store::{Entry, EventClass, Header, Object, Replaced, ValueType, View}
 pub(crate) use args::Args;
 pub(crate) use execute::{execute, is_script};
 pub(crate) use observe::CommandGroup;
+pub(crate) use series::TurnSeries;
 pub(crate) use table::{Command, SLOTS, all as all_commands, slot_of};
 
 /// True if `name` is a category of commands.
@@ -84,6 +86,8 @@ pub(crate) enum Flow {
     NeedsSlowPool,
     /// The script thread has to repeat the command. It had no effect and no reply.
     NeedsScriptThread,
+    /// The turn has to repeat the commands of the series. They had no effect.
+    RepeatSeries,
     /// The command waits for the end of CLIENT PAUSE. It had no effect and no reply.
     Paused,
 }

@@ -13,6 +13,14 @@ const MAX_REPLY: usize = 256 << 20;
 
 /// GET key
 pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let Call { view, reply, session, .. } = call;
+    if let Some(is_hit) = view.read_string(session.database, &args[1], |value| reply.bulk(value))? {
+        if !is_hit {
+            call.reply.null();
+        }
+        count_lookup(call, is_hit);
+        return Ok(());
+    }
     let entry = call.get_string(&args[1])?;
     count_lookup(call, entry.is_some());
     match &entry {
@@ -34,15 +42,30 @@ pub(super) fn mget(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     }
     call.reply.array(args.len() - 1);
     for key in args.from(1) {
-        let entry = call.get(key)?;
-        count_lookup(call, entry.is_some());
-        // A value of another type is like a missing one.
-        let value = entry.as_ref().and_then(|entry| entry.string().ok());
-        call.reply.optional_bulk(value);
+        append_string(call, key)?;
         if call.reply.len() > MAX_REPLY {
             return Err(Failure::reply("ERR the reply exceeds 256 MiB"));
         }
     }
+    Ok(())
+}
+
+/// Appends the string at `key`. A value of another type is like a missing one.
+fn append_string(call: &mut Call<'_>, key: &[u8]) -> CommandResult {
+    let Call { view, reply, session, .. } = call;
+    let is_hit = match view.read_string(session.database, key, |value| reply.bulk(value))? {
+        Some(true) => true,
+        Some(false) => {
+            call.reply.null();
+            false
+        }
+        None => {
+            let entry = call.get(key)?;
+            call.reply.optional_bulk(entry.as_ref().and_then(|entry| entry.string().ok()));
+            entry.is_some()
+        }
+    };
+    count_lookup(call, is_hit);
     Ok(())
 }
 

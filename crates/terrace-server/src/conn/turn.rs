@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::session::{Execution, ReplyMode, Session};
-use crate::command::{self, Args, CommandGroup, Flow};
+use crate::command::{self, Args, CommandGroup, Flow, TurnSeries};
 use crate::resp::{Limits, Parser, Reply, Step};
 use crate::shared::Shared;
 use crate::store::Scratch;
@@ -44,68 +44,156 @@ pub(super) fn run(
     reply: &mut Reply,
 ) -> (usize, TurnEnd) {
     let start = shared.clock.monotonic();
-    let mut now = start;
-    let mut group = CommandGroup::default();
-    let input_len = input.len();
     // The parser is not part of the session meanwhile, so that a command may change the session.
-    let mut parser = std::mem::take(&mut session.parser);
-    let mut used = 0;
-    let mut count = 0;
+    let parser = std::mem::take(&mut session.parser);
+    let mut turn = Turn {
+        shared,
+        parser,
+        group: CommandGroup::default(),
+        series: TurnSeries::default(),
+        series_start: Position::default(),
+        position: Position::default(),
+        start,
+        now: start,
+    };
     let end = loop {
-        let buffer = &mut input[used..];
-        match next_command(session, &mut parser, buffer, reply) {
-            Step::Incomplete => break TurnEnd::InputUsed,
+        match turn.run_next(session, input, scratch, reply) {
+            Outcome::Continues => {}
+            Outcome::Ends(end) if turn.series.commit(shared, scratch).is_ok() => break end,
+            Outcome::Ends(_) | Outcome::RepeatsSeries => turn.rewind(session, reply),
+        }
+    };
+    turn.finish(session, scratch);
+    (turn.position.used, end)
+}
+
+/// Result of a step of a turn.
+enum Outcome {
+    Continues,
+    Ends(TurnEnd),
+    /// The commands of the series have had no effect. They run one by one.
+    RepeatsSeries,
+}
+
+/// Position in a turn, between two commands.
+#[derive(Debug, Default, Clone, Copy)]
+struct Position {
+    /// Number of used bytes of the input.
+    used: usize,
+    /// Number of commands.
+    count: usize,
+    /// Number of bytes of replies.
+    replies: usize,
+    /// Number of replies that wait for a sync.
+    write_replies: usize,
+}
+
+/// Running turn.
+struct Turn<'a> {
+    shared: &'a Shared,
+    parser: Parser,
+    group: CommandGroup,
+    series: TurnSeries<'a>,
+    /// Position before the first command of the series.
+    series_start: Position,
+    position: Position,
+    /// Monotonic time of the begin.
+    start: Duration,
+    /// Monotonic time at the last look at the clock.
+    now: Duration,
+}
+
+impl Turn<'_> {
+    /// Runs the next command.
+    fn run_next(
+        &mut self,
+        session: &mut Session,
+        input: &mut [u8],
+        scratch: &mut Scratch,
+        reply: &mut Reply,
+    ) -> Outcome {
+        let shared = self.shared;
+        let input_len = input.len();
+        let buffer = &mut input[self.position.used..];
+        match next_command(session, &mut self.parser, buffer, reply) {
+            Step::Incomplete => return Outcome::Ends(TurnEnd::InputUsed),
             Step::Empty => {}
             Step::Command => {
-                let args = Args::new(buffer, parser.args());
-                let end = if scratch.is_script_thread && count > 0 && !command::is_script(args) {
-                    Some(TurnEnd::Limit)
-                } else {
-                    end_of_flow(run_one(shared, session, args, scratch, reply))
-                };
-                if let Some(end) = end {
-                    session.is_parsed = true;
-                    break end;
+                let args = Args::new(buffer, self.parser.args());
+                if !self.series.is_open() {
+                    self.position.replies = reply.len();
+                    self.position.write_replies = session.write_replies.len();
+                    self.series_start = self.position;
                 }
-                count += 1;
-                let is_last = used + parser.consumed() == input_len;
-                if group.add(shared, session, is_last) {
+                let outcome =
+                    if scratch.is_script_thread && self.position.count > 0 && !command::is_script(args) {
+                        Outcome::Ends(TurnEnd::Limit)
+                    } else {
+                        outcome(run_one(shared, session, args, scratch, reply, &mut self.series))
+                    };
+                if !matches!(outcome, Outcome::Continues) {
+                    session.is_parsed = true;
+                    return outcome;
+                }
+                self.position.count += 1;
+                let is_last = self.position.used + self.parser.consumed() == input_len;
+                if self.group.add(shared, session, is_last) {
                     // The end of a command is the begin of the next one.
                     let end = shared.clock.monotonic();
-                    group.record(shared, session, Some(args), end.saturating_sub(now), scratch.slot);
-                    now = end;
+                    let time = end.saturating_sub(self.now);
+                    self.group.record(shared, session, Some(args), time, scratch.slot);
+                    self.now = end;
                 }
             }
         }
-        used += parser.consumed();
-        parser.begin();
-        if session.blocked.is_some() {
-            break TurnEnd::Blocked;
-        }
-        if session.should_close {
-            break TurnEnd::InputUsed;
-        }
-        if count == MAX_COMMANDS || reply.len() > MAX_OUTPUT || now.saturating_sub(start) > MAX_DURATION {
-            break TurnEnd::Limit;
-        }
-    };
-    session.parser = parser;
-    if !group.is_empty() {
-        let time = shared.clock.monotonic().saturating_sub(now);
-        group.record(shared, session, None, time, scratch.slot);
+        self.position.used += self.parser.consumed();
+        self.parser.begin();
+        self.end(session, reply).map_or(Outcome::Continues, Outcome::Ends)
     }
-    shared.counters.record_turn(count as u64);
-    session.client.last_active_ms.store(start.as_millis() as u64, Ordering::Relaxed);
-    (used, end)
+
+    /// Returns the end of the turn if it has to end after the current command.
+    fn end(&self, session: &Session, reply: &Reply) -> Option<TurnEnd> {
+        let is_long = self.now.saturating_sub(self.start) > MAX_DURATION;
+        if session.blocked.is_some() {
+            Some(TurnEnd::Blocked)
+        } else if session.should_close {
+            Some(TurnEnd::InputUsed)
+        } else if self.position.count == MAX_COMMANDS || reply.len() > MAX_OUTPUT || is_long {
+            Some(TurnEnd::Limit)
+        } else {
+            None
+        }
+    }
+
+    /// Returns to the first command of the series, whose commit has failed.
+    fn rewind(&mut self, session: &mut Session, reply: &mut Reply) {
+        self.position = self.series_start;
+        reply.truncate(self.position.replies);
+        session.write_replies.truncate(self.position.write_replies);
+        session.is_parsed = false;
+        self.parser.begin();
+    }
+
+    fn finish(&mut self, session: &mut Session, scratch: &Scratch) {
+        let shared = self.shared;
+        session.parser = std::mem::take(&mut self.parser);
+        if !self.group.is_empty() {
+            let time = shared.clock.monotonic().saturating_sub(self.now);
+            self.group.record(shared, session, None, time, scratch.slot);
+        }
+        shared.counters.record_turn(self.position.count as u64);
+        session.client.last_active_ms.store(self.start.as_millis() as u64, Ordering::Relaxed);
+    }
 }
 
-/// Returns the end of the turn if another thread has to repeat the command.
-fn end_of_flow(flow: Flow) -> Option<TurnEnd> {
+fn outcome(flow: Flow) -> Outcome {
     match flow {
-        Flow::Done => None,
-        Flow::NeedsSlowPool => Some(TurnEnd::NeedsSlowPool),
-        Flow::NeedsScriptThread => Some(TurnEnd::NeedsScriptThread),
-        Flow::Paused => Some(TurnEnd::Paused),
+        Flow::Done => Outcome::Continues,
+        Flow::RepeatSeries => Outcome::RepeatsSeries,
+        // Another thread, or a later turn, repeats the command.
+        Flow::NeedsSlowPool => Outcome::Ends(TurnEnd::NeedsSlowPool),
+        Flow::NeedsScriptThread => Outcome::Ends(TurnEnd::NeedsScriptThread),
+        Flow::Paused => Outcome::Ends(TurnEnd::Paused),
     }
 }
 
@@ -123,15 +211,16 @@ fn next_command(session: &mut Session, parser: &mut Parser, buffer: &mut [u8], r
     })
 }
 
-fn run_one(
-    shared: &Shared,
+fn run_one<'a>(
+    shared: &'a Shared,
     session: &mut Session,
     args: Args<'_>,
     scratch: &mut Scratch,
     reply: &mut Reply,
+    series: &mut TurnSeries<'a>,
 ) -> Flow {
     let before = reply.len();
-    let flow = command::execute(shared, session, args, scratch, reply);
+    let flow = command::execute(shared, session, args, scratch, reply, series);
     if session.reply_mode != ReplyMode::On && flow == Flow::Done {
         // The confirmations of subscriptions are messages, not replies.
         let is_message = session.execution == Some(Execution::Done)

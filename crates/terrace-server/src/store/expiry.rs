@@ -1,4 +1,4 @@
-//! Deletion of expired keys and of garbage, in the background.
+//! Deletion of expired keys and of garbage, and the filter of objects, in the background.
 //!
 //! ```text
 //!   02 <= now   02 ms space key  -->  01 space key has this expiry?  delete both
@@ -15,6 +15,7 @@ use terrace::{ReadOptions, WriteBatch};
 use super::Store;
 use super::garbage::{collect_garbage, decode};
 use super::layout::{Layout, expiry_bound, object_garbage_key, parse_expiry_key};
+use super::object_filter::ObjectScan;
 
 /// Maximum number of index entries of one run.
 const RUN: usize = 1000;
@@ -29,12 +30,13 @@ pub(crate) struct ExpiryJob {
     slot: usize,
     /// Milliseconds since 1970. The index is empty before this time.
     done_until: u64,
+    object_scan: ObjectScan,
 }
 
 impl ExpiryJob {
     /// Creates the job for the thread with the gate's slot `slot`.
     pub(crate) fn new(slot: usize) -> ExpiryJob {
-        ExpiryJob { slot, done_until: 0 }
+        ExpiryJob { slot, done_until: 0, object_scan: ObjectScan::default() }
     }
 
     /// Works once and returns the pause until the next run.
@@ -46,6 +48,8 @@ impl ExpiryJob {
         // An error means that the database is damaged or full. Commands report it to clients.
         let has_more = self.delete_expired(store).unwrap_or(false);
         let has_garbage = collect_garbage(store).unwrap_or(false);
+        // After an error, the filter stays incomplete, and a SET reads the old value.
+        let _ = self.object_scan.run(store);
         let work = store.clock.monotonic().saturating_sub(start);
         match (has_garbage, has_more) {
             (true, _) => work,

@@ -91,6 +91,11 @@ impl KeyEvents {
         classes & class.0 != 0 && classes & (KEYSPACE | KEYEVENT) != 0
     }
 
+    /// True if a client may want an event of any class.
+    pub(crate) fn is_on(&self) -> bool {
+        self.classes.load(Ordering::Relaxed) & (KEYSPACE | KEYEVENT) != 0
+    }
+
     /// Sends the messages of an event.
     pub(crate) fn publish(&self, event: &KeyEvent) {
         let Some(receiver) = self.receiver.get() else { return };

@@ -236,6 +236,12 @@ pub(crate) fn space_bounds(space: u16) -> (Vec<u8>, Vec<u8>) {
     (begin, end)
 }
 
+/// Returns the bounds of the records of all keys: the first possible key, and the key after the
+/// last one.
+pub(super) fn record_bounds() -> (Vec<u8>, Vec<u8>) {
+    (vec![KEY], vec![KEY + 1])
+}
+
 /// Returns the namespace and the Redis key of a typed record.
 pub(crate) fn parse_record_key(record: &[u8]) -> Option<(u16, &[u8])> {
     let (space, key) = record.strip_prefix(&[KEY])?.split_first_chunk::<2>()?;

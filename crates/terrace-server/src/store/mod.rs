@@ -5,6 +5,7 @@
 //!   View    reads and writes of one command, or of one EXEC; commits one batch
 //!   layout  records as bytes            marker      the typed directory as bytes
 //!   object  values of many records      object_view their members
+//!   series  one batch of several commands   read_view  reads of a view
 //!   gate    atomicity                   watch_table WATCH
 //!   key_events  notes about changed keys
 //!   expiry  deletes expired keys        garbage     deletes discarded objects and namespaces
@@ -25,8 +26,11 @@ mod layout;
 mod marker;
 mod namespaces;
 mod object;
+mod object_filter;
 mod object_numbers;
 mod object_view;
+mod read_view;
+mod series;
 mod snapshots;
 mod space_view;
 mod view;
@@ -53,6 +57,7 @@ pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
 use marker::Spaces;
 pub(crate) use namespaces::Namespaces;
 pub(crate) use object::{MEMBER_PREFIX, Object};
+use object_filter::ObjectFilter;
 pub(crate) use object_numbers::ObjectNumbers;
 pub(crate) use object_view::{MemberRange, MemberScan};
 pub(crate) use snapshots::{MAX_SNAPSHOT_TIME, OpenSnapshot, Snapshots};
@@ -70,6 +75,7 @@ pub(crate) struct Store {
     pub(crate) object_numbers: ObjectNumbers,
     /// True if the directory may have values of other types than strings.
     has_objects: AtomicBool,
+    object_filter: ObjectFilter,
     pub(crate) gate: Gate,
     pub(crate) watch_table: WatchTable,
     pub(crate) key_events: KeyEvents,
@@ -127,6 +133,7 @@ impl Store {
             namespaces,
             object_numbers,
             has_objects: AtomicBool::new(has_objects),
+            object_filter: ObjectFilter::new(has_objects),
             gate: Gate::new(options.threads),
             watch_table: WatchTable::default(),
             key_events: KeyEvents::default(),

@@ -80,6 +80,9 @@ impl View<'_> {
         key: &[u8],
         value_type: ValueType,
     ) -> CommandResult<Option<Object>> {
+        if self.in_series {
+            return self.open_series_object(database, key, value_type);
+        }
         if self.store.layout == Layout::Raw {
             return Err(not_in_raw_mode(&format!("a value of the type {}", value_type.name())));
         }
@@ -108,6 +111,32 @@ impl View<'_> {
         Ok(())
     }
 
+    /// Returns the object of the series, with the changes of the series.
+    fn open_series_object(
+        &mut self,
+        database: u8,
+        key: &[u8],
+        value_type: ValueType,
+    ) -> CommandResult<Option<Object>> {
+        let object = match self.scratch.series.object() {
+            Some(object) => object,
+            None => {
+                let Some(entry) = self.get(database, key)? else { return Ok(None) };
+                // A value of another type has no object of this one.
+                let object = entry.object().ok_or(Failure::NeedsOwnBatch)?;
+                self.scratch.series.set_stored(object);
+                object
+            }
+        };
+        if object.expires_at.is_some_and(|at| at <= self.now_ms()) {
+            return Err(Failure::NeedsOwnBatch);
+        }
+        if object.value_type != value_type {
+            return Err(Failure::WRONG_TYPE);
+        }
+        Ok(Some(object))
+    }
+
     /// Returns the object at `key`, or a new one.
     ///
     /// # Errors
@@ -131,6 +160,7 @@ impl View<'_> {
     ///
     /// The layout has no types, or the object number cannot be reserved.
     pub(crate) fn create_object(&mut self, value_type: ValueType) -> CommandResult<Object> {
+        self.check_no_series()?;
         if self.store.layout == Layout::Raw {
             return Err(not_in_raw_mode(&format!("a value of the type {}", value_type.name())));
         }
@@ -145,6 +175,10 @@ impl View<'_> {
     /// noted the event of its own before.
     pub(crate) fn save_object(&mut self, database: u8, key: &[u8], object: &Object) -> CommandResult {
         if object.is_gone() && object.is_new {
+            return Ok(());
+        }
+        if self.in_series && !object.is_gone() {
+            self.scratch.series.set_object(*object);
             return Ok(());
         }
         if object.is_gone() {
@@ -192,6 +226,9 @@ impl View<'_> {
 
     /// Records that the object at `key` has changed, if the command does not save it.
     pub(crate) fn note_changed(&mut self, database: u8, key: &[u8]) {
+        if self.in_series {
+            return;
+        }
         let record = self.record_key(database, key).to_vec();
         self.changed.push(record);
     }
@@ -206,14 +243,14 @@ impl View<'_> {
     /// Returns the value of the member record with the bytes `suffix` after the object's number.
     pub(crate) fn member(&mut self, object: &Object, suffix: &[u8]) -> CommandResult<Option<StoredValue>> {
         object.member_key(suffix, &mut self.scratch.record_key);
-        Ok(self.stored_value()?)
+        self.stored_value()
     }
 
     /// Stores a member record.
     pub(crate) fn put_member(&mut self, object: &Object, suffix: &[u8], value: &[u8]) -> CommandResult {
         let mut record = std::mem::take(&mut self.scratch.record_key);
         object.member_key(suffix, &mut record);
-        let result = self.put_record(&record, value);
+        let result = self.write_member(&record, Some(value));
         self.scratch.record_key = record;
         result
     }
@@ -222,19 +259,33 @@ impl View<'_> {
     pub(crate) fn delete_member(&mut self, object: &Object, suffix: &[u8]) -> CommandResult {
         let mut record = std::mem::take(&mut self.scratch.record_key);
         object.member_key(suffix, &mut record);
-        let result = self.delete_record(&record);
+        let result = self.write_member(&record, None);
         self.scratch.record_key = record;
         result
+    }
+
+    /// Stores a member record, or deletes it without a value.
+    fn write_member(&mut self, record: &[u8], value: Option<&[u8]>) -> CommandResult {
+        match value {
+            _ if self.in_series => {
+                self.scratch.series.write(record, value);
+                Ok(())
+            }
+            Some(value) => self.put_record(record, value),
+            None => self.delete_record(record),
+        }
     }
 
     /// Returns an iterator over member records, in the order of their suffixes.
     pub(crate) fn members(&mut self, object: &Object, range: &MemberRange) -> CommandResult<MemberScan> {
         let prefix = member_prefix(object.value_type, object.number);
-        let (begin, end) = member_bounds(object.value_type, object.number);
-        let bound = |suffix: &Vec<u8>| [&prefix, suffix.as_slice()].concat();
+        let bound = |suffix: &[u8]| [&prefix, suffix].concat();
         let mut options: ReadOptions = self.read_options().clone();
-        options.lower_bound = Some(range.begin.as_ref().map_or(begin, bound));
-        options.upper_bound = Some(range.end.as_ref().map_or(end, bound));
+        options.lower_bound = Some(bound(range.begin.as_deref().unwrap_or_default()));
+        options.upper_bound = Some(match &range.end {
+            Some(end) => bound(end),
+            None => member_bounds(object.value_type, object.number).1,
+        });
         let iter = self.base_iter(options)?;
         Ok(MemberScan { iter: iter.reverse(range.is_reverse) })
     }

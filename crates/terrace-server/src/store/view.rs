@@ -10,16 +10,19 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use terrace::{Db, Isolation, ReadOptions, Transaction, TransactionOptions, WriteBatch, WriteOptions};
+use terrace::{
+    Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch, WriteOptions,
+};
 
 use super::Store;
 use super::base_iter::BaseIter;
-use super::entry::{Entry, Replaced, StoredValue};
+use super::entry::{Entry, Replaced};
 use super::key_events::{EventClass, KeyEvent};
 use super::key_scan::{KeyRange, KeyScan};
 use super::layout::{Header, Layout, ValueType, expiry_key};
 use super::marker::Spaces;
 use super::object::Object;
+use super::series::Series;
 use super::snapshots::OpenSnapshot;
 use crate::failure::{CommandResult, Failure};
 
@@ -36,6 +39,9 @@ pub(crate) struct Scratch {
     /// True for the thread that runs scripts.
     pub(crate) is_script_thread: bool,
     batch: WriteBatch,
+    pub(super) series: Series,
+    /// Number of commands that still read from snapshots, because writers have interfered.
+    pub(super) snapshot_commands: u32,
     pub(super) record_key: Vec<u8>,
     record_value: Vec<u8>,
 }
@@ -48,6 +54,8 @@ impl Scratch {
             can_wait,
             is_script_thread: false,
             batch: WriteBatch::new(),
+            series: Series::default(),
+            snapshot_commands: 0,
             record_key: Vec::new(),
             record_value: Vec::new(),
         }
@@ -64,12 +72,18 @@ pub(crate) struct View<'a> {
     pub(crate) store: &'a Store,
     pub(crate) scratch: &'a mut Scratch,
     pub(super) transaction: Option<Transaction>,
-    read: ReadOptions,
-    now_ms: Option<u64>,
+    pub(super) read: ReadOptions,
+    /// State that the database has to have after each read.
+    pub(super) unchanged_since: Option<StateStamp>,
+    /// True if the caller repeats the command after [`Failure::NeedsSnapshot`].
+    pub(crate) is_repeatable: bool,
+    pub(super) now_ms: Option<u64>,
     /// True if no other command changes the keys of the command meanwhile.
     pub(super) has_pass: bool,
+    /// True for a command of a series, which writes members of the series' object only.
+    pub(super) in_series: bool,
     /// Expired entries with objects that the command has met. A write of their keys discards them.
-    expired: Vec<(Vec<u8>, Entry)>,
+    pub(super) expired: Vec<(Vec<u8>, Entry)>,
     /// True if the command creates the first object of the directory.
     pub(super) creates_objects: bool,
     /// Keys of changed records that are not in the batch.
@@ -101,8 +115,11 @@ impl<'a> View<'a> {
             scratch,
             transaction: None,
             read: ReadOptions::DEFAULT,
+            unchanged_since: None,
+            is_repeatable: false,
             now_ms: None,
             has_pass: false,
+            in_series: false,
             expired: Vec::new(),
             creates_objects: false,
             changed: Vec::new(),
@@ -120,6 +137,12 @@ impl<'a> View<'a> {
     /// Begins a command that holds a pass of the gate for its keys.
     pub(crate) fn with_pass(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
         View { has_pass: true, ..View::new(store, scratch) }
+    }
+
+    /// Begins a command of the series of this thread, which holds a pass of the gate for its key.
+    pub(crate) fn in_series(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
+        scratch.series.begin_command();
+        View { in_series: true, ..View::with_pass(store, scratch) }
     }
 
     /// Begins an EXEC: later reads see earlier writes. The caller holds the whole gate.
@@ -162,32 +185,6 @@ impl<'a> View<'a> {
         self.spaces.unwrap_or_else(|| self.store.namespaces.all())
     }
 
-    /// Makes all later reads of a command see one state.
-    pub(crate) fn pin_state(&mut self) {
-        if self.transaction.is_none() && self.read.snapshot.is_none() {
-            self.read.snapshot = Some(self.store.db.snapshot());
-        }
-    }
-
-    /// Returns the entry of `key` in `database`, unless it does not exist or has expired.
-    pub(crate) fn get(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
-        let entry = self.stored_entry(database, key)?;
-        let is_alive = match &entry {
-            Some(entry) => entry.expires_at().is_none_or(|at| at > self.now_ms()),
-            None => false,
-        };
-        if is_alive {
-            return Ok(entry);
-        }
-        if self.reports_misses {
-            self.store.key_events.publish(&KeyEvent { database, name: "keymiss", key: key.to_vec() });
-        }
-        if let Some(entry) = entry.filter(|entry| entry.header.value_type != ValueType::String) {
-            self.expired.push((self.scratch.record_key.clone(), entry));
-        }
-        Ok(None)
-    }
-
     /// Notes an event of `key`. The commit publishes it. Costs one load if no client wants `class`.
     pub(crate) fn notify(&mut self, database: u8, class: EventClass, name: &'static str, key: &[u8]) {
         if self.store.key_events.wants(class) {
@@ -208,40 +205,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Returns the string at `key`.
-    ///
-    /// # Errors
-    ///
-    /// The value has another type.
-    pub(crate) fn get_string(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
-        let entry = self.get(database, key)?;
-        if let Some(entry) = &entry {
-            entry.string()?;
-        }
-        Ok(entry)
-    }
-
-    fn stored_entry(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
-        self.set_record_key(database, key);
-        let Some(stored) = self.stored_value()? else { return Ok(None) };
-        let header = self.store.layout.header(&stored).ok_or_else(|| damaged_record(key))?;
-        Ok(Some(Entry { stored, header }))
-    }
-
-    /// Value of the current record.
-    pub(super) fn stored_value(&mut self) -> terrace::Result<Option<StoredValue>> {
-        let db: &Db = &self.store.db;
-        let record_key = &self.scratch.record_key;
-        Ok(match &mut self.transaction {
-            Some(transaction) => transaction.get(record_key)?.map(StoredValue::Copied),
-            None if self.scratch.can_wait => {
-                db.get_pinned_with(record_key, &self.read)?.map(StoredValue::Pinned)
-            }
-            None => db.try_get(record_key, &self.read)?.map(StoredValue::Pinned),
-        })
-    }
-
-    fn set_record_key(&mut self, database: u8, key: &[u8]) {
+    pub(super) fn set_record_key(&mut self, database: u8, key: &[u8]) {
         let space = self.space(database);
         self.store.layout.record_key(space, key, &mut self.scratch.record_key);
     }
@@ -287,8 +251,12 @@ impl<'a> View<'a> {
 
     /// Stores the current record.
     fn put_key_record(&mut self, header: &Header, value: &[u8], old_expiry: Option<u64>) -> CommandResult {
+        self.check_no_series()?;
         if header.expires_at.is_some() && self.store.layout == Layout::Raw {
             return Err(not_in_raw_mode("expiry"));
+        }
+        if header.value_type != ValueType::String {
+            self.store.object_filter.insert(&self.scratch.record_key);
         }
         if old_expiry != header.expires_at {
             self.change_index(old_expiry, header.expires_at)?;
@@ -319,7 +287,10 @@ impl<'a> View<'a> {
         let read;
         let entry = match replaced {
             Replaced::Read(entry) => entry,
-            Replaced::Unread if self.has_objects() => {
+            Replaced::Unread if self.may_replace_object(database, key) => {
+                if let Some(expires_at) = self.string_expiry(database, key)? {
+                    return Ok(expires_at);
+                }
                 // A damaged record may be replaced.
                 read = self.get(database, key).or_else(Failure::ignore_reply)?;
                 read.as_ref()
@@ -338,6 +309,14 @@ impl<'a> View<'a> {
             }
         }
         Ok(entry.and_then(Entry::expires_at))
+    }
+
+    /// True if `key` may have a value of another type than a string.
+    fn may_replace_object(&mut self, database: u8, key: &[u8]) -> bool {
+        self.has_objects() && {
+            self.set_record_key(database, key);
+            self.store.object_filter.may_contain(&self.scratch.record_key)
+        }
     }
 
     /// True if the directory may have values of other types than strings.
@@ -384,8 +363,14 @@ impl<'a> View<'a> {
         Ok(())
     }
 
+    /// Fails in a series, for writes that are not those of members, and for iterators.
+    pub(super) fn check_no_series(&self) -> CommandResult {
+        if self.in_series { Err(Failure::NeedsOwnBatch) } else { Ok(()) }
+    }
+
     /// Stores a record of the directory.
     pub(super) fn put_record(&mut self, record_key: &[u8], value: &[u8]) -> CommandResult {
+        self.check_no_series()?;
         match &mut self.transaction {
             Some(transaction) => {
                 transaction.put(record_key, value)?;
@@ -398,6 +383,7 @@ impl<'a> View<'a> {
 
     /// Deletes a record of the directory.
     pub(super) fn delete_record(&mut self, record_key: &[u8]) -> CommandResult {
+        self.check_no_series()?;
         match &mut self.transaction {
             Some(transaction) => {
                 transaction.delete(record_key)?;
@@ -419,14 +405,18 @@ impl<'a> View<'a> {
 
     /// Returns an iterator of the engine, own writes of an EXEC included.
     pub(super) fn base_iter(&mut self, mut options: ReadOptions) -> CommandResult<BaseIter> {
-        Ok(match &mut self.transaction {
+        self.check_no_series()?;
+        let iter = match &mut self.transaction {
             Some(transaction) => {
                 // The transaction has a snapshot of its own.
                 options.snapshot = None;
                 transaction.raw_iter_with(&options)?.into()
             }
             None => self.store.db.raw_iter_with(&options).into(),
-        })
+        };
+        // The iterator keeps the state of its creation.
+        self.check_unchanged()?;
+        Ok(iter)
     }
 
     /// Options of the reads.

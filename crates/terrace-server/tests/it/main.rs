@@ -27,6 +27,7 @@ mod pubsub;
 mod raw_layout;
 mod real_clients;
 mod scripts;
+mod series;
 mod server;
 mod stock_leveldb;
 mod streams;

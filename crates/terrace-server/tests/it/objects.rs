@@ -83,6 +83,28 @@ fn example_of_the_format_document() {
     assert_eq!(keys_without_garbage(dir.path()), EMPTY);
 }
 
+/// The server finds a replaced object before and after its job has read all keys.
+#[test]
+fn replaced_objects_are_found_after_a_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    ["a", "b", "c"].iter().for_each(|key| fill(&mut server.client(), key, 5));
+    drop(server);
+    for (commands, pause) in [
+        (["SET a 1", "RENAME b renamed"], 0),
+        (["SET renamed 1", "RENAME c moved"], 300),
+        (["SET moved 1", "SET other 1"], 300),
+    ] {
+        let server = Server::start(dir.path(), |_| {});
+        std::thread::sleep(Duration::from_millis(pause));
+        server.client().check(&commands.map(|command| (command, "OK")));
+    }
+    let server = Server::start(dir.path(), |_| {});
+    server.client().check(&[("DEL a renamed moved other", ":4")]);
+    drop(server);
+    assert_eq!(keys_without_garbage(dir.path()), EMPTY);
+}
+
 #[test]
 fn large_objects_change_their_keys_in_one_batch() {
     let dir = tempfile::tempdir().unwrap();

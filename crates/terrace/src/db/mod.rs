@@ -41,6 +41,7 @@ pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport
 pub use db_stats::{CompactionStatus, LevelStats, MemoryPart, MemoryUse, Stats};
 pub use follower::FollowOptions;
 pub(crate) use ingest::{NewTable, TableStage};
+pub use nonblocking_calls::StateStamp;
 pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;

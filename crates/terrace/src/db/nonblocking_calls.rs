@@ -10,19 +10,30 @@
 
 use terrace_format::batch::WriteBatch;
 
+use terrace_format::key::SequenceNumber;
+
 use super::Db;
 use super::components::pinned_value::PinnedValue;
 use crate::error::Result;
 use crate::options::{ReadOptions, WriteOptions};
+use crate::sync::Ordering;
+
+/// Stamp of the state of a database at one moment. [`Db::state_stamp`] returns it.
+#[derive(Debug, Clone, Copy)]
+pub struct StateStamp {
+    install_count: u64,
+    sequence: SequenceNumber,
+}
 
 /// Calls for threads that must not wait, and a sync of all writes so far.
 impl Db {
     /// Returns the current value of `key` if memory holds the answer. Same as
     /// [`Db::get_pinned_with`] otherwise.
     ///
-    /// Reads memtables, open tables, cached blocks, and mapped blocks that an earlier read has
-    /// verified. Mapped blocks count as memory while all mapped tables of the process fit in it.
-    /// The system may nevertheless have to load a page that it has evicted.
+    /// Reads memtables, open tables, cached blocks, and blocks of mapped tables that are in the
+    /// page cache. Blocks that an earlier read has verified count as memory while all mapped tables
+    /// of the process fit in it. The system may nevertheless have to load a page that it has
+    /// evicted.
     ///
     /// # Errors
     ///
@@ -75,6 +86,38 @@ impl Db {
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
         self.reader(options).inner.get_in_memory(key.as_ref(), options, |value| read(value.bytes()))
+    }
+
+    /// Returns the stamp of the current state, for [`Db::is_unchanged_since`].
+    pub fn state_stamp(&self) -> StateStamp {
+        let read_state = &self.handle().inner.read_state;
+        // In this order, an install between the loads changes the count.
+        let install_count = read_state.install_count();
+        StateStamp { install_count, sequence: read_state.visible_seqno().load(Ordering::Acquire) }
+    }
+
+    /// Returns true if all reads since `stamp` have seen the same state: no write became visible,
+    /// and no table was installed or removed. False without such a change is possible.
+    ///
+    /// A few short reads are cheaper with a stamp than with a snapshot, which takes two locks.
+    /// After a change, the caller repeats them with a snapshot. An iterator keeps the state of its
+    /// creation.
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// let stamp = db.state_stamp();
+    /// let places = [db.get(b"CH/Bern")?, db.get(b"CH/Chur")?];
+    /// assert!(db.is_unchanged_since(stamp), "both values are of one moment");
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// assert!(!db.is_unchanged_since(stamp));
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn is_unchanged_since(&self, stamp: StateStamp) -> bool {
+        let now = self.state_stamp();
+        let is_installing = stamp.install_count % 2 == 1;
+        !is_installing && now.install_count == stamp.install_count && now.sequence == stamp.sequence
     }
 
     /// Applies all operations of `batch`, in order, or none of them, if this does not wait. Same as

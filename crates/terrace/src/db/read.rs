@@ -17,6 +17,7 @@ use crate::options::{DEFAULT_READ_OPTIONS, ReadOptions};
 use crate::stats::{TICKER_SAMPLE_WEIGHT, Ticker};
 use crate::sync::{Arc, Ordering};
 use crate::table::{BlockReadOptions, FoundEntry};
+use crate::version::KeyRange;
 
 /// Wasted probes after which a get names a table again whose request came at a bad time. Each
 /// request takes a lock.
@@ -453,15 +454,16 @@ impl ReadState {
             .filter(|memtable| !memtable.is_empty())
     }
 
-    /// Returns the child iterators for a read whose sequence number was loaded after this read
-    /// state.
+    /// Returns the child iterators that may have entries within the bounds, for a read whose
+    /// sequence number was loaded after this read state.
     pub(super) fn sources(&self, inner: &DbInner, options: &ReadOptions) -> Vec<ChildIter> {
-        let mut sources =
-            Vec::with_capacity(1 + self.immutable_memtables.len() + self.version.max_child_iters());
+        let range = KeyRange { begin: options.lower_bound.as_deref(), end: options.upper_bound.as_deref() };
+        let read_options = BlockReadOptions::from_read_options(options);
+        // Exactly, because a child iterator is large.
+        let count = self.non_empty_memtables().count() + self.version.count_child_iters(range);
+        let mut sources = Vec::with_capacity(count);
         sources.extend(self.non_empty_memtables().map(|memtable| ChildIter::Memtable(memtable.iter())));
-        sources.extend(
-            self.version.child_iters(&inner.table_cache, BlockReadOptions::from_read_options(options)),
-        );
+        sources.extend(self.version.child_iters(&inner.table_cache, read_options, range));
         sources
     }
 }

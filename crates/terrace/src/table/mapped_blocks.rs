@@ -208,6 +208,11 @@ impl BlockInMapping {
         self.range.start
     }
 
+    /// Returns the size of the contents in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.range.len()
+    }
+
     /// Returns the contents in `file`, the contents of the table file.
     #[inline]
     pub(super) fn contents<'a>(&self, file: &'a [u8]) -> BlockContents<'a> {

@@ -223,7 +223,7 @@ impl TableReader {
         if let Some(mapped) = table.mapped_blocks.as_ref().filter(|_| !read.verify_checksums)
             && let Some(block) = mapped.get_indexed(index)
         {
-            table.check_in_memory(read)?;
+            table.check_in_memory(read, &block)?;
             table.count_cache_event(Ticker::BlockReadInPlace, read);
             return TableReader::get_in_mapped_block(table, index, block, target, is_same_user_key, found);
         }

@@ -52,7 +52,8 @@ pub(crate) struct BlockReadOptions {
     /// Verifies the checksum of an uncompressed block in a mapped table at every read, not only at
     /// the first one. Other blocks are verified when they are read from their file.
     pub(crate) verify_checksums: bool,
-    /// Returns [`Error::WouldWait`] instead of a read from the file.
+    /// Returns [`Error::WouldWait`] instead of a read from the file, unless the page cache holds
+    /// the block.
     pub(crate) only_in_memory: bool,
 }
 
@@ -283,7 +284,7 @@ impl TableReader {
         if let Some(block) =
             mapped.filter(|_| !read.verify_checksums).and_then(|mapped| mapped.get_indexed(index))
         {
-            self.check_in_memory(read)?;
+            self.check_in_memory(read, &block)?;
             self.count_cache_event(Ticker::BlockReadInPlace, read);
             return Ok((BlockLocation::Mapped(block), false));
         }
@@ -292,13 +293,14 @@ impl TableReader {
             self.count_cache_event(Ticker::BlockCacheHit, read);
             return Ok((BlockLocation::InMemory(block), true));
         }
-        if read.only_in_memory {
+        let handle = self.index.block_handle(index, &self.path)?;
+        let stored_size = handle.size.saturating_add(BLOCK_TRAILER_SIZE as u64);
+        if read.only_in_memory && !self.file.is_in_memory(handle.offset, stored_size) {
             return Err(Error::WouldWait);
         }
-        let handle = self.index.block_handle(index, &self.path)?;
         if let Some(mapped) = mapped {
             if !mapped.is_verified(index) || read.verify_checksums {
-                self.file.prefetch(handle.offset, handle.size.saturating_add(BLOCK_TRAILER_SIZE as u64));
+                self.file.prefetch(handle.offset, stored_size);
             }
             let separators = self.index.separators(index);
             let verify = read.verify_checksums;
@@ -326,10 +328,16 @@ impl TableReader {
         Ok((BlockLocation::InMemory(BlockRef::Counted(block)), false))
     }
 
-    /// Returns an error if a read of the mapping might wait and `read` must not.
+    /// Returns an error if a read of `block` in the mapping might wait and `read` must not.
     #[inline]
-    pub(super) fn check_in_memory(&self, read: BlockReadOptions) -> Result<()> {
-        if read.only_in_memory && self.may_block() { Err(Error::WouldWait) } else { Ok(()) }
+    pub(super) fn check_in_memory(&self, read: BlockReadOptions, block: &BlockInMapping) -> Result<()> {
+        let may_wait = read.only_in_memory && self.may_block() && !self.is_in_memory(block);
+        if may_wait { Err(Error::WouldWait) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn is_in_memory(&self, block: &BlockInMapping) -> bool {
+        self.file.is_in_memory(block.offset() as u64, block.size() as u64)
     }
 
     /// Counts cache events of reads that use the cache. Compactions do not.

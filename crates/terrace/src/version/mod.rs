@@ -255,8 +255,29 @@ impl Version {
         }))
     }
 
-    /// Returns iterators over the sorted runs of this version, newest first. Each file of level 0
-    /// is a run, and so is each other level.
+    /// Returns true if a file of a sorted level may hold keys in `range`. Searches the files.
+    fn sorted_level_overlaps(&self, level: usize, range: KeyRange<'_>) -> bool {
+        let compare = |key: &InternalKey, other: &[u8]| self.user_comparator().compare(key.user_key(), other);
+        let files = &self.levels[level];
+        let first = range
+            .begin
+            .map_or(0, |begin| files.partition_point(|file| compare(&file.largest, begin).is_lt()));
+        let file = files.get(first);
+        file.is_some_and(|file| range.end.is_none_or(|end| compare(&file.smallest, end).is_le()))
+    }
+
+    /// Returns the sorted runs of this version that may hold keys in `range`, newest first: levels
+    /// with indexes of files. Each file of level 0 is a run, and so is each other level.
+    fn runs_in_range(&self, range: KeyRange<'_>) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let level_0 =
+            (0..self.levels[0].len()).filter(move |&i| self.file_overlaps(&self.levels[0][i], range));
+        let sorted = (1..NUM_LEVELS).filter(move |&level| self.sorted_level_overlaps(level, range));
+        let sorted = sorted.map(|level| (level, 0..self.levels[level].len()));
+        level_0.map(|i| (0, i..i + 1)).chain(sorted)
+    }
+
+    /// Returns iterators over the sorted runs of this version that may hold keys in `range`, newest
+    /// first.
     ///
     /// An iterator opens a table when it reaches it. A table that cannot be opened is an error of
     /// the iterator.
@@ -264,13 +285,16 @@ impl Version {
         self: &Arc<Self>,
         table_cache: &Arc<TableCache>,
         read_options: BlockReadOptions,
+        range: KeyRange<'_>,
     ) -> impl Iterator<Item = ChildIter> {
-        let level_0 = (0..self.levels[0].len()).map(|i| (0, i..i + 1));
-        let sorted = (1..NUM_LEVELS).filter(|&level| !self.levels[level].is_empty());
-        let sorted = sorted.map(|level| (level, 0..self.levels[level].len()));
-        level_0.chain(sorted).map(move |(level, range)| {
-            FileRun::iter(RunFiles::LevelRange(Arc::clone(self), level, range), table_cache, read_options)
+        self.runs_in_range(range).map(move |(level, files)| {
+            FileRun::iter(RunFiles::LevelRange(Arc::clone(self), level, files), table_cache, read_options)
         })
+    }
+
+    /// Returns the number of iterators that [`Version::child_iters`] returns.
+    pub(crate) fn count_child_iters(&self, range: KeyRange<'_>) -> usize {
+        self.runs_in_range(range).count()
     }
 
     /// Returns an iterator over each file that may hold a key in `range` and an entry after the
@@ -298,11 +322,6 @@ impl Version {
             let files = RunFiles::Selected(self.comparator.clone(), vec![Arc::clone(file)]);
             FileRun::iter(files, table_cache, read_options)
         })
-    }
-
-    /// Returns the maximum number of iterators that [`Version::child_iters`] returns.
-    pub(crate) fn max_child_iters(&self) -> usize {
-        self.levels[0].len() + NUM_LEVELS - 1
     }
 
     /// Returns iterators over the sorted runs of some `files` of one level.

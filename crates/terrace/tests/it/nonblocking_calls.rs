@@ -2,6 +2,7 @@
 //! wait.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace::env::fault::{FaultFs, FaultPlan};
@@ -63,6 +64,63 @@ fn fill_memtable(db: &Db, first: usize) -> usize {
         }
     }
     unreachable!()
+}
+
+/// Two reads with the same stamp see both values of a batch, or both of another one.
+#[test]
+fn reads_with_one_stamp_see_one_state() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::default().create_if_missing(true).write_buffer_size(64 << 10);
+    let db = Db::open(dir.path(), &options).unwrap();
+    let is_done = AtomicBool::new(false);
+    let unchanged = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..4000u32 {
+                let mut batch = WriteBatch::new();
+                batch.put(b"a", n.to_le_bytes()).put(b"z", n.to_le_bytes());
+                db.write(&batch).unwrap();
+                if n % 500 == 0 {
+                    db.flush().unwrap();
+                }
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        let mut unchanged = 0;
+        while !is_done.load(Ordering::Relaxed) {
+            let stamp = db.state_stamp();
+            let first = db.get(b"a").unwrap();
+            let last = db.get(b"z").unwrap();
+            if db.is_unchanged_since(stamp) {
+                assert_eq!(first, last);
+                unchanged += 1;
+            }
+        }
+        unchanged
+    });
+    assert!(unchanged > 0, "no pair of reads was undisturbed");
+    let stamp = db.state_stamp();
+    assert!(db.is_unchanged_since(stamp));
+    db.flush().unwrap();
+    assert!(!db.is_unchanged_since(stamp), "a table was installed");
+}
+
+/// A block that no read has verified is in the page cache after its flush.
+#[test]
+fn try_get_reads_the_page_cache() {
+    for codec in [&compress::SNAPPY, &compress::NO_COMPRESSION] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::default().create_if_missing(true).compression(codec);
+        let db = Db::open(dir.path(), &options).unwrap();
+        let read = ReadOptions::default();
+        (0..2000).for_each(|n| db.put(key(n), [n as u8; 100]).unwrap());
+        db.flush().unwrap();
+        assert!(db.contains(key(0)).unwrap(), "the table is open");
+        for n in 0..2000 {
+            let found = db.try_get(key(n), &read).unwrap();
+            assert_eq!(found.as_deref(), Some(&[n as u8; 100][..]), "{n}");
+        }
+        assert!(db.try_get("missing", &read).unwrap().is_none());
+    }
 }
 
 #[test]

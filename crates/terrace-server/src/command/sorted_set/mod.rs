@@ -222,17 +222,26 @@ pub(super) enum Scores {
 
 /// Appends an array of members.
 pub(super) fn reply_members(reply: &mut Reply, members: &[Scored], scores: Scores) {
-    let is_paired = scores == Scores::Shown && reply.is_resp3();
-    let per_member = if scores == Scores::Shown && !is_paired { 2 } else { 1 };
-    reply.array(members.len() * per_member);
+    begin_members(reply, members.len(), scores);
     for (member, score) in members {
-        if is_paired {
-            reply.array(2);
-        }
-        reply.bulk(member);
-        if scores == Scores::Shown {
-            reply.double(*score);
-        }
+        reply_member(reply, member, *score, scores);
+    }
+}
+
+/// Begins an array of `count` members.
+fn begin_members(reply: &mut Reply, count: usize, scores: Scores) {
+    let is_flat = scores == Scores::Shown && !reply.is_resp3();
+    reply.array(if is_flat { 2 * count } else { count });
+}
+
+/// Appends a member of the array.
+fn reply_member(reply: &mut Reply, member: &[u8], score: f64, scores: Scores) {
+    if scores == Scores::Shown && reply.is_resp3() {
+        reply.array(2);
+    }
+    reply.bulk(member);
+    if scores == Scores::Shown {
+        reply.double(score);
     }
 }
 

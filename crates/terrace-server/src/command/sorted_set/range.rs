@@ -1,6 +1,9 @@
 //! ZRANGE and its forms.
 
-use super::{LexRange, ScoreRange, ScoreScan, Scored, Scores, SortedSet, reply_members, store_members};
+use super::{
+    LexRange, ScoreRange, ScoreScan, Scored, Scores, SortedSet, begin_members, check_bytes, damaged,
+    reply_member, reply_members, store_members,
+};
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::store::View;
@@ -79,9 +82,49 @@ fn fixed(call: &mut Call<'_>, args: Args<'_>, by: By, is_reverse: bool) -> Comma
 
 fn reply_range(call: &mut Call<'_>, args: Args<'_>, form: RangeForm) -> CommandResult {
     let query = parse(args, 2, form)?;
-    let found = find(call, &args[1], &query)?;
+    let Some(set) = SortedSet::open(&mut call.view, call.session.database, &args[1])? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    if let RangeKind::Rank(start, stop) = query.kind
+        && reply_ranks(call, &set, start, stop, &query)?
+    {
+        return Ok(());
+    }
+    let found = query.run(&mut call.view, &set)?;
     reply_members(call.reply, &found, query.scores);
     Ok(())
+}
+
+/// Appends the members with the ranks from `start` to `stop` in the order of the scan. Returns
+/// false, without a reply, if the scan from the other end is shorter.
+fn reply_ranks(
+    call: &mut Call<'_>,
+    set: &SortedSet,
+    start: i64,
+    stop: i64,
+    query: &RangeQuery,
+) -> CommandResult<bool> {
+    let Some((begin, end)) =
+        rank_bounds(set.len(), start, stop).filter(|(begin, end)| !is_far(set, *begin, *end))
+    else {
+        return Ok(false);
+    };
+    let before = call.reply.len();
+    let mut scan = set.scan(&mut call.view, query.is_reverse)?;
+    scan.skip(begin)?;
+    begin_members(call.reply, (end - begin) as usize, query.scores);
+    for _ in begin..end {
+        let (score, member) = scan.next()?.ok_or_else(damaged)?;
+        reply_member(call.reply, member, score, query.scores);
+        check_bytes(call.reply.len() - before)?;
+    }
+    Ok(true)
+}
+
+/// True if the ranks from `begin` to `end` are nearer to the end.
+fn is_far(set: &SortedSet, begin: u64, end: u64) -> bool {
+    set.len() - begin < end
 }
 
 /// ZRANGESTORE destination source start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count]
@@ -175,7 +218,7 @@ fn by_rank(
     is_reverse: bool,
 ) -> CommandResult<Vec<Scored>> {
     let Some((begin, end)) = rank_bounds(set.len(), start, stop) else { return Ok(Vec::new()) };
-    let is_far = set.len() - begin < end;
+    let is_far = is_far(set, begin, end);
     let mut scan = set.scan(view, is_reverse != is_far)?;
     scan.skip(if is_far { set.len() - end } else { begin })?;
     let mut found = scan.take(end - begin)?;

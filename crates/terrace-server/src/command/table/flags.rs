@@ -29,6 +29,8 @@ impl Flags {
     pub(crate) const SCRIPT: Flags = SCRIPT;
     /// Is a read that stores its result in the key, if the server accepts writes.
     pub(crate) const CACHES: Flags = CACHES;
+    /// Writes members of one object, which one batch may do for several commands.
+    pub(crate) const SERIES: Flags = SERIES;
     /// Takes a short and bounded time.
     pub(crate) const FAST: Flags = FAST;
     /// Reads keys and changes none.
@@ -65,6 +67,7 @@ impl Flags {
 
 pub(super) const SCRIPT: Flags = Flags(1 << 20);
 pub(super) const CACHES: Flags = Flags(1 << 21);
+pub(super) const SERIES: Flags = Flags(1 << 22);
 pub(super) const NO_FLAGS: Flags = Flags(0);
 pub(super) const WRITE: Flags = Flags(1);
 pub(super) const READ: Flags = Flags(1 << 1);
@@ -86,6 +89,7 @@ pub(super) const NO_KEYS: Flags = Flags(1 << 16);
 pub(super) const DANGEROUS: Flags = Flags(1 << 17);
 pub(super) const READ_FAST: Flags = READ.and(FAST);
 pub(super) const WRITE_FAST: Flags = WRITE.and(FAST);
+pub(super) const MEMBER_WRITE: Flags = WRITE_FAST.and(SERIES);
 
 static NAMES: &[(Flags, &str)] = &[
     (WRITE, "write"),

@@ -35,7 +35,7 @@ pub(crate) use key_positions::Keys;
 use key_positions::{ALL, FIRST, MoreKeys, NONE, keys};
 
 /// Function of a command.
-type Function = fn(&mut Call<'_>, Args<'_>) -> CommandResult;
+pub(super) type Function = fn(&mut Call<'_>, Args<'_>) -> CommandResult;
 
 /// Execution of a command.
 #[derive(Debug, Clone, Copy)]

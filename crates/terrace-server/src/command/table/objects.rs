@@ -1,20 +1,20 @@
 //! Rows of the commands for objects.
 
 use super::super::{dump, hashes, sets, sort};
-use super::flags::{ALONE, DANGEROUS, READ, READ_FAST, WRITE, WRITE_FAST};
+use super::flags::{ALONE, DANGEROUS, MEMBER_WRITE, READ, READ_FAST, WRITE, WRITE_FAST};
 use super::{ALL, Command, FIRST, MoreKeys, NONE, keys, row};
 
 /// Commands of the group `hash`.
 pub(super) static HASH: &[Command] = &[
-    row("hdel", -3, WRITE_FAST, FIRST, "hash", "2.0.0", "Deletes fields", hashes::hdel),
+    row("hdel", -3, MEMBER_WRITE, FIRST, "hash", "2.0.0", "Deletes fields", hashes::hdel),
     row("hexists", 3, READ_FAST, FIRST, "hash", "2.0.0", "Tells whether a field exists", hashes::hexists),
     row("hget", 3, READ_FAST, FIRST, "hash", "2.0.0", "Returns a field", hashes::hget),
     row("hgetall", 2, READ, FIRST, "hash", "2.0.0", "Returns all fields with their values", hashes::hgetall),
-    row("hincrby", 4, WRITE_FAST, FIRST, "hash", "2.0.0", "Adds to an integer in a field", hashes::hincrby),
+    row("hincrby", 4, MEMBER_WRITE, FIRST, "hash", "2.0.0", "Adds to an integer in a field", hashes::hincrby),
     row(
         "hincrbyfloat",
         4,
-        WRITE_FAST,
+        MEMBER_WRITE,
         FIRST,
         "hash",
         "2.6.0",
@@ -24,14 +24,14 @@ pub(super) static HASH: &[Command] = &[
     row("hkeys", 2, READ, FIRST, "hash", "2.0.0", "Returns all fields without their values", hashes::hkeys),
     row("hlen", 2, READ_FAST, FIRST, "hash", "2.0.0", "Number of fields", hashes::hlen),
     row("hmget", -3, READ_FAST, FIRST, "hash", "2.0.0", "Returns several fields", hashes::hmget),
-    row("hmset", -4, WRITE_FAST, FIRST, "hash", "2.0.0", "Stores fields", hashes::hmset),
+    row("hmset", -4, MEMBER_WRITE, FIRST, "hash", "2.0.0", "Stores fields", hashes::hmset),
     row("hrandfield", -2, READ, FIRST, "hash", "6.2.0", "Returns random fields", hashes::hrandfield),
     row("hscan", -3, READ, FIRST, "hash", "2.8.0", "Lists fields in parts", hashes::hscan),
-    row("hset", -4, WRITE_FAST, FIRST, "hash", "2.0.0", "Stores fields", hashes::hset),
+    row("hset", -4, MEMBER_WRITE, FIRST, "hash", "2.0.0", "Stores fields", hashes::hset),
     row(
         "hsetnx",
         4,
-        WRITE_FAST,
+        MEMBER_WRITE,
         FIRST,
         "hash",
         "2.0.0",
@@ -44,7 +44,7 @@ pub(super) static HASH: &[Command] = &[
 
 /// Commands of the group `set`.
 pub(super) static SET: &[Command] = &[
-    row("sadd", -3, WRITE_FAST, FIRST, "set", "1.0.0", "Adds members", sets::sadd),
+    row("sadd", -3, MEMBER_WRITE, FIRST, "set", "1.0.0", "Adds members", sets::sadd),
     row("scard", 2, READ_FAST, FIRST, "set", "1.0.0", "Number of members", sets::scard),
     row("sdiff", -2, READ, ALL, "set", "1.0.0", "Members of the first set only", sets::sdiff),
     row("sdiffstore", -3, WRITE, ALL, "set", "1.0.0", "Stores a difference", sets::sdiffstore),
@@ -66,7 +66,7 @@ pub(super) static SET: &[Command] = &[
     row("smove", 4, WRITE_FAST, keys(1, 2, 1), "set", "1.0.0", "Moves a member to another set", sets::smove),
     row("spop", -2, WRITE_FAST, FIRST, "set", "1.0.0", "Returns and deletes random members", sets::spop),
     row("srandmember", -2, READ, FIRST, "set", "1.0.0", "Returns random members", sets::srandmember),
-    row("srem", -3, WRITE_FAST, FIRST, "set", "1.0.0", "Deletes members", sets::srem),
+    row("srem", -3, MEMBER_WRITE, FIRST, "set", "1.0.0", "Deletes members", sets::srem),
     row("sscan", -3, READ, FIRST, "set", "2.8.0", "Lists members in parts", sets::sscan),
     row("sunion", -2, READ, ALL, "set", "1.0.0", "Members of any of the sets", sets::sunion),
     row("sunionstore", -3, WRITE, ALL, "set", "1.0.0", "Stores a union", sets::sunionstore),

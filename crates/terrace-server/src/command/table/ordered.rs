@@ -1,7 +1,7 @@
 //! Rows of lists, sorted sets and geo.
 
 use super::super::{blocking, geo, list, sorted_set};
-use super::flags::{ALONE, BLOCKING, NO_SCRIPT, READ, READ_FAST, WRITE, WRITE_FAST};
+use super::flags::{ALONE, BLOCKING, MEMBER_WRITE, NO_SCRIPT, READ, READ_FAST, WRITE, WRITE_FAST};
 use super::{Command, FIRST, MoreKeys, NONE, keys, row};
 
 /// Commands of the group `list`.
@@ -70,15 +70,24 @@ pub(super) static LIST: &[Command] = &[
         "Removes elements of a list",
         list::lmpop,
     ),
-    row("lpop", -2, WRITE_FAST, FIRST, "list", "1.0.0", "Removes the first elements", list::lpop),
+    row("lpop", -2, MEMBER_WRITE, FIRST, "list", "1.0.0", "Removes the first elements", list::lpop),
     row("lpos", -3, READ, FIRST, "list", "6.0.6", "Positions of equal elements", list::lpos),
-    row("lpush", -3, WRITE_FAST, FIRST, "list", "1.0.0", "Adds elements at the left end", list::lpush),
-    row("lpushx", -3, WRITE_FAST, FIRST, "list", "2.2.0", "Adds elements to an existing list", list::lpushx),
+    row("lpush", -3, MEMBER_WRITE, FIRST, "list", "1.0.0", "Adds elements at the left end", list::lpush),
+    row(
+        "lpushx",
+        -3,
+        MEMBER_WRITE,
+        FIRST,
+        "list",
+        "2.2.0",
+        "Adds elements to an existing list",
+        list::lpushx,
+    ),
     row("lrange", 4, READ, FIRST, "list", "1.0.0", "Returns a range of elements", list::lrange),
     row("lrem", 4, WRITE, FIRST, "list", "1.0.0", "Removes equal elements", list::lrem),
     row("lset", 4, WRITE, FIRST, "list", "1.0.0", "Replaces an element", list::lset),
     row("ltrim", 4, WRITE, FIRST, "list", "1.0.0", "Keeps a range of elements", list::ltrim),
-    row("rpop", -2, WRITE_FAST, FIRST, "list", "1.0.0", "Removes the last elements", list::rpop),
+    row("rpop", -2, MEMBER_WRITE, FIRST, "list", "1.0.0", "Removes the last elements", list::rpop),
     row(
         "rpoplpush",
         3,
@@ -89,8 +98,17 @@ pub(super) static LIST: &[Command] = &[
         "Moves an element between lists",
         list::rpoplpush,
     ),
-    row("rpush", -3, WRITE_FAST, FIRST, "list", "1.0.0", "Adds elements at the right end", list::rpush),
-    row("rpushx", -3, WRITE_FAST, FIRST, "list", "2.2.0", "Adds elements to an existing list", list::rpushx),
+    row("rpush", -3, MEMBER_WRITE, FIRST, "list", "1.0.0", "Adds elements at the right end", list::rpush),
+    row(
+        "rpushx",
+        -3,
+        MEMBER_WRITE,
+        FIRST,
+        "list",
+        "2.2.0",
+        "Adds elements to an existing list",
+        list::rpushx,
+    ),
 ];
 
 /// Commands of the group `sorted_set`.
@@ -125,7 +143,7 @@ pub(super) static SORTED_SET: &[Command] = &[
         "Removes the first member, or waits",
         blocking::bzpopmin,
     ),
-    row("zadd", -4, WRITE_FAST, FIRST, "sorted_set", "1.2.0", "Adds members with scores", sorted_set::zadd),
+    row("zadd", -4, MEMBER_WRITE, FIRST, "sorted_set", "1.2.0", "Adds members with scores", sorted_set::zadd),
     row("zcard", 2, READ_FAST, FIRST, "sorted_set", "1.2.0", "Number of members", sorted_set::zcard),
     row("zcount", 4, READ_FAST, FIRST, "sorted_set", "2.0.0", "Counts members by score", sorted_set::zcount),
     row(
@@ -148,7 +166,7 @@ pub(super) static SORTED_SET: &[Command] = &[
         "Stores a difference",
         sorted_set::zdiffstore,
     ),
-    row("zincrby", 4, WRITE_FAST, FIRST, "sorted_set", "1.2.0", "Adds to a score", sorted_set::zincrby),
+    row("zincrby", 4, MEMBER_WRITE, FIRST, "sorted_set", "1.2.0", "Adds to a score", sorted_set::zincrby),
     row(
         "zinter",
         -3,
@@ -262,7 +280,7 @@ pub(super) static SORTED_SET: &[Command] = &[
         sorted_set::zrangestore,
     ),
     row("zrank", 3, READ_FAST, FIRST, "sorted_set", "2.0.0", "Rank of a member", sorted_set::zrank),
-    row("zrem", -3, WRITE_FAST, FIRST, "sorted_set", "1.2.0", "Removes members", sorted_set::zrem),
+    row("zrem", -3, MEMBER_WRITE, FIRST, "sorted_set", "1.2.0", "Removes members", sorted_set::zrem),
     row(
         "zremrangebylex",
         4,

@@ -21,8 +21,9 @@ use crate::sync::{Arc, ArcSwap, AtomicU64, Ordering};
 /// Current read state, of any type, with the commit publisher.
 pub(crate) struct ReadStateCell<V> {
     current: ArcSwap<V>,
-    /// Number of installed read states. A reader that loads the same number before and after its
-    /// read knows that it did not use a replaced one: the drop of its reference orders the loads.
+    /// Twice the number of installed read states, and one more during an install. A reader that
+    /// loads the same number before and after its read knows that it did not use a replaced one:
+    /// the drop of its reference orders the loads.
     ///
     /// An atomic of the standard library instead of `sync`: a reader that is wrong only delays the
     /// removal of a table.
@@ -80,11 +81,13 @@ impl<V> ReadStateCell<V> {
 
     /// Replaces the read state. Only one thread at a time may call this.
     pub(crate) fn install(&self, view: V) {
+        // A reader of the new state sees at least the first addition.
+        self.install_count.fetch_add(1, Ordering::Release);
         self.current.store(Arc::new(view));
         self.install_count.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the number of installed read states.
+    /// Returns a number that is different before and after an install, and odd during an install.
     #[inline]
     pub(crate) fn install_count(&self) -> u64 {
         self.install_count.load(Ordering::Acquire)
