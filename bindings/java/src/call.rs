@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Busy = 5,
     Locked = 6,
     Internal = 7,
-    /// Of a call beside the close. Java refuses later calls itself.
+    /// The database was closed beside the call. Java refuses later calls itself.
     Closed = 8,
 }
 

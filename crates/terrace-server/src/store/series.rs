@@ -11,7 +11,7 @@
 use super::Store;
 use super::object::Object;
 use super::view::{Scratch, View};
-use crate::failure::CommandResult;
+use crate::failure::{CommandResult, Failure};
 
 /// Number of commands after which a series ends. Other threads may wait for the key.
 const MAX_COMMANDS: usize = 64;
@@ -175,6 +175,11 @@ impl Scratch {
 }
 
 impl View<'_> {
+    /// Fails in a series, for writes that are not those of members, and for iterators.
+    pub(super) fn check_no_series(&self) -> CommandResult {
+        if self.in_series { Err(Failure::NeedsOwnBatch) } else { Ok(()) }
+    }
+
     /// Writes the series of the thread, which ends in any case. The caller holds the pass of its
     /// key.
     ///

@@ -363,11 +363,6 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Fails in a series, for writes that are not those of members, and for iterators.
-    pub(super) fn check_no_series(&self) -> CommandResult {
-        if self.in_series { Err(Failure::NeedsOwnBatch) } else { Ok(()) }
-    }
-
     /// Stores a record of the directory.
     pub(super) fn put_record(&mut self, record_key: &[u8], value: &[u8]) -> CommandResult {
         self.check_no_series()?;

@@ -66,6 +66,11 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::copy(from, to).unwrap();
 }
 
+/// Removes the files of a directory, which has no subdirectories.
+pub(crate) fn remove_all(directory: &Path) {
+    std::fs::read_dir(directory).unwrap().for_each(|entry| remove(&entry.unwrap().path()));
+}
+
 /// Copies the files of a directory, without its subdirectories.
 pub(crate) fn copy_directory(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
