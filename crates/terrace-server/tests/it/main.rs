@@ -30,6 +30,7 @@ mod scripts;
 mod server;
 mod stock_leveldb;
 mod strings;
+mod suites;
 mod tls;
 mod transactions;
 mod users;
