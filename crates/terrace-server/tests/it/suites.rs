@@ -138,6 +138,7 @@ fn examples_of_the_protocol() {
     client.check(&[
         ("DEBUG PROTOCOL map", "[:0 :0 :1 :1 :2 :0]"),
         ("DEBUG PROTOCOL bignum", "'1234567999999999999999999999999999999'"),
+        (r"EVAL return{big_number='1\n2'} 0", "'1 2'"),
         ("SADD s a b", ":2"),
         ("SADD t b a", ":2"),
     ]);
