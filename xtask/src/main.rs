@@ -69,7 +69,7 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         name: "redis-suites",
-        help: "Run Redis' own suite against redis-server and terrace serve: [UNIT ...]",
+        help: "Run Redis' own suite against redis-server and terrace serve: [--program PATH] [--reuse-redis] [UNIT ...]",
         run: redis_suites::run,
     },
     Command {

@@ -98,6 +98,7 @@ static SETTINGS: &[Setting] = &[
     },
     Setting { name: "bind", get: |shared| shared.settings.fixed.bind.clone(), set: None },
     Setting { name: "busy-reply-threshold", get: script_limit, set: Some(set_script_limit) },
+    Setting { name: "daemonize", get: |_| "no".into(), set: None },
     Setting { name: "databases", get: |_| DATABASES.to_string(), set: None },
     Setting { name: "dir", get: |shared| shared.settings.fixed.dir.clone(), set: None },
     Setting {
@@ -131,7 +132,9 @@ static SETTINGS: &[Setting] = &[
     Setting { name: "port", get: |shared| shared.settings.fixed.port.to_string(), set: None },
     Setting { name: "protected-mode", get: |shared| yes_no(shared.settings.fixed.is_protected), set: None },
     Setting { name: "proto-max-bulk-len", get: |_| Limits::AFTER_LOGIN.arg_bytes.to_string(), set: None },
+    Setting { name: "replicaof", get: |_| String::new(), set: None },
     Setting { name: "requirepass", get: password_text, set: Some(set_password) },
+    Setting { name: "slaveof", get: |_| String::new(), set: None },
     Setting {
         name: "slowlog-log-slower-than",
         get: |shared| shared.slow_log.threshold_us().to_string(),

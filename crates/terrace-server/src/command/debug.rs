@@ -32,7 +32,7 @@ static DEBUG: &[Subcommand] = &[
     Subcommand { name: "quicklist-packed-threshold", arity: 3, run: no_effect },
     Subcommand { name: "reload", arity: -2, run: no_effect },
     Subcommand { name: "set-active-expire", arity: 3, run: set_active_expire },
-    Subcommand { name: "set-disable-deny-scripts", arity: 3, run: no_effect },
+    Subcommand { name: "set-disable-deny-scripts", arity: 3, run: set_debug_in_scripts },
     Subcommand { name: "sleep", arity: 3, run: sleep },
 ];
 
@@ -60,6 +60,13 @@ fn sleep(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 fn set_active_expire(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     call.shared.is_expiry_job_on.store(args.at(2) != b"0", Ordering::Relaxed);
+    call.reply.ok();
+    Ok(())
+}
+
+/// Permits DEBUG in scripts, or no longer.
+fn set_debug_in_scripts(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    call.shared.scripts.is_debug_permitted.store(args.at(2) != b"0", Ordering::Relaxed);
     call.reply.ok();
     Ok(())
 }
@@ -106,7 +113,9 @@ fn reply_example(reply: &mut Reply, name: &str) -> bool {
     match name {
         "string" => reply.bulk("Hello World"),
         "integer" => reply.integer(12345),
-        "double" => reply.double(3141.0 / 1000.0),
+        // The example of Redis, which is not pi.
+        #[allow(clippy::approx_constant)]
+        "double" => reply.double(3.141),
         "null" => reply.null(),
         "array" => {
             reply.array(3);

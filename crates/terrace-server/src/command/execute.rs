@@ -92,8 +92,13 @@ fn note_command(session: &mut Session, command: &'static Command) {
 
 /// Counts the error reply of `failure`.
 pub(super) fn count_error(shared: &Shared, failure: &Failure) {
+    count_error_text(shared, &failure.text());
+}
+
+/// Counts an error reply with the text `text`.
+pub(super) fn count_error_text(shared: &Shared, text: &str) {
     Counters::add(&shared.counters.errors);
-    shared.error_counts.record(&failure.text());
+    shared.error_counts.record(text);
 }
 
 /// True if `command` has to wait for the end of CLIENT PAUSE.

@@ -93,6 +93,7 @@ fn memory(call: &mut Call<'_>, text: &mut String) -> CommandResult {
     line(text, "used_memory", memory.total() + call.shared.clients.buffered());
     line(text, "used_memory_engine", memory.total());
     line(text, "used_memory_clients", call.shared.clients.buffered());
+    line(text, "number_of_cached_scripts", call.shared.scripts.cache.lock().len());
     line(text, "maxmemory", 0);
     line(text, "maxmemory_policy", "noeviction");
     Ok(())

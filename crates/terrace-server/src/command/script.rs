@@ -3,7 +3,9 @@
 //! A script runs on the script thread, like EXEC: it holds the gate alone, its commands see its
 //! writes, and one batch commits them. A script that fails keeps the effects until its error.
 
-use super::execute::{check_writable, denied};
+use std::sync::atomic::Ordering;
+
+use super::execute::{check_writable, count_error_text, denied};
 use super::observe::{Observed, observe_in_script};
 use super::permission::denial;
 use super::stream::may_wait;
@@ -13,7 +15,7 @@ use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::{ArgRange, Reply};
 use crate::script::{Host, Input, Outcome, Script, run_on_this_thread};
-use crate::shared::{Counters, Shared};
+use crate::shared::Shared;
 
 /// Size of a script above which SCRIPT LOAD compiles it in the slow pool, in bytes.
 const MAX_COMPILED_ON_WORKER: usize = 4 << 10;
@@ -114,12 +116,16 @@ fn run(
         call.session.select(database);
     }
     match outcome {
-        Outcome::Replied => {}
+        Outcome::Replied => {
+            if let Some(text) = call.reply.as_bytes()[begin..].strip_prefix(b"-") {
+                count_error_text(shared, &String::from_utf8_lossy(text.trim_ascii_end()));
+            }
+        }
         // No failure of the command: its effects are committed.
         Outcome::Failed(text) => {
             call.reply.truncate(begin);
             call.reply.error(text.as_bytes());
-            Counters::add(&shared.counters.errors);
+            count_error_text(shared, &text);
         }
         Outcome::Aborted => return Err(Failure::reply("ERR the server ends, the script has no effect")),
     }
@@ -151,7 +157,9 @@ impl CallHost<'_, '_> {
                 "ERR The user executing the script can't run this command or subcommand",
             ));
         }
-        if command.flags.contains(Flags::NO_SCRIPT) {
+        let scripts = &self.call.shared.scripts;
+        let is_debug = command.name == "debug" && scripts.is_debug_permitted.load(Ordering::Relaxed);
+        if command.flags.contains(Flags::NO_SCRIPT) && !is_debug {
             return Err(Failure::reply("ERR This Redis command is not allowed from script"));
         }
         if command.group == "stream" && command.flags.contains(Flags::BLOCKING) && may_wait(args)? {

@@ -128,6 +128,11 @@ impl ScriptCache {
         Ok(script)
     }
 
+    /// Number of scripts.
+    pub(crate) fn len(&self) -> usize {
+        self.scripts.len()
+    }
+
     /// Deletes all scripts.
     pub(crate) fn clear(&mut self) {
         *self = ScriptCache::default();

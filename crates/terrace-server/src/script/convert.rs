@@ -196,11 +196,12 @@ impl Encoder<'_> {
     }
 
     fn big_number(&mut self, text: &[u8]) {
-        if !self.reply.is_resp3() {
-            return self.reply.bulk(text);
-        }
+        // A line end would end the reply.
         let line: Vec<u8> =
             text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
+        if !self.reply.is_resp3() {
+            return self.reply.bulk(line);
+        }
         self.reply.raw(&[b"(", &*line, b"\r\n"].concat());
     }
 

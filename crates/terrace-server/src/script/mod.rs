@@ -33,6 +33,7 @@ pub(crate) use sha1::sha1_hex;
 pub(crate) use vm::{Input, Outcome, run_on_this_thread};
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use terrace_env::Clock;
 use terrace_sync::native_locks::Mutex;
@@ -57,6 +58,8 @@ pub(crate) trait Host {
 pub(crate) struct Scripts {
     /// False with `--scripts off`.
     pub(crate) is_enabled: bool,
+    /// True while scripts may run DEBUG, for Redis' own test suite.
+    pub(crate) is_debug_permitted: AtomicBool,
     pub(crate) cache: Mutex<ScriptCache>,
     pub(crate) run_state: Arc<RunState>,
 }
@@ -64,6 +67,11 @@ pub(crate) struct Scripts {
 impl Scripts {
     /// Creates the state without scripts.
     pub(crate) fn new(is_enabled: bool, clock: Arc<dyn Clock>) -> Scripts {
-        Scripts { is_enabled, cache: Mutex::default(), run_state: Arc::new(RunState::new(clock)) }
+        Scripts {
+            is_enabled,
+            is_debug_permitted: AtomicBool::new(false),
+            cache: Mutex::default(),
+            run_state: Arc::new(RunState::new(clock)),
+        }
     }
 }

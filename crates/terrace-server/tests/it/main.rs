@@ -32,6 +32,7 @@ mod server;
 mod stock_leveldb;
 mod streams;
 mod strings;
+mod suites;
 mod tls;
 mod transactions;
 mod users;
