@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use jni_sys::jlong;
-use terrace::{Db, RepairOptions, Ticker, Timer};
+use terrace::{Db, ErrorKind, RepairOptions, Ticker, Timer};
 
 use crate::call::{call, items, new_items, optional_bytes, text};
 use crate::database::required;
@@ -49,7 +49,16 @@ pub(crate) extern "system" fn approximate_sizes<'a>(
         let bounds = items(env, bounds, "bound")?;
         let (ranges, _) = bounds.as_chunks::<2>();
         let ranges: Vec<(&[u8], &[u8])> = ranges.iter().map(|[start, limit]| (&**start, &**limit)).collect();
-        let sizes = required(db)?.approximate_sizes(&ranges)?;
+        let db = required(db)?;
+        // LevelDB's writers wait for the flush of a full memtable, so its sizes include that one.
+        // A handle that only reads has no flush.
+        if db.stats().immutable_memtables > 0
+            && let Err(error) = db.flush()
+            && error.kind() != ErrorKind::NotSupported
+        {
+            return Err(error.into());
+        }
+        let sizes = db.approximate_sizes(&ranges)?;
         let sizes: Vec<i64> = sizes.into_iter().map(|size| size.try_into().unwrap_or(i64::MAX)).collect();
         Ok(env.new_long_array(&sizes)?)
     })
