@@ -112,11 +112,13 @@ pub fn serve(
         layout: shared.store.layout,
         damage: shared.store.db.recovery().damage.iter().map(ToString::to_string).collect(),
     };
+    // Before the server is ready: a signal right after would end the process without a drain.
+    let signals = runtime.block_on(async { Signals::new(config) })?;
     on_ready(&addresses, ServerHandle { shared: Arc::clone(&shared) });
     if config.is_program {
         systemd::notify("READY=1");
     }
-    runtime.block_on(run(config, &shared, &listeners, &threads.senders))?;
+    runtime.block_on(run(config, &shared, &listeners, &threads.senders, signals))?;
     drop(listeners);
     remove_socket(config);
     threads.end(&shared);
@@ -401,8 +403,8 @@ async fn run(
     shared: &Arc<Shared>,
     listeners: &Listeners,
     workers: &[UnboundedSender<NewConnection>],
+    mut signals: Signals,
 ) -> io::Result<()> {
-    let mut signals = Signals::new(config)?;
     let watchdog = if config.is_program { systemd::watchdog_period() } else { None };
     let mut phase = shared.phase.subscribe();
     let mut next_worker = 0;
