@@ -276,7 +276,7 @@ impl Error {
     /// # use terrace::{Env, Options};
     /// # let options = Options::default().create_if_missing(true).env(Env::in_memory());
     /// let db = terrace::Db::open("cities", &options)?;
-    /// db.close()?;
+    /// db.shutdown()?;
     /// assert!(db.put("CH/Bern", "46.95,7.45").is_err_and(|error| error.is_closed()));
     /// # Ok::<(), terrace::Error>(())
     /// ```
