@@ -36,8 +36,9 @@ uninstall:  ## Remove all that was installed below PREFIX=/usr/local
 	@crates/terrace-capi/install.sh --uninstall "$(DESTDIR)$(PREFIX)"
 	@test -n "$(DESTDIR)" || PATH=$$PATH:/sbin:/usr/sbin ldconfig 2>/dev/null || true
 
-deb: lib  ## Build a package of Debian with the library and `with-terrace`, beside LevelDB's package
-	@crates/terrace-capi/deb.sh "$(TARGET)/dropin" "$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)" "$(TARGET)"
+deb: build lib  ## Build the packages of Debian: the program, the library with `with-terrace`, libterrace.a
+	@crates/terrace-capi/deb.sh "$(TARGET)/dropin" "$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)" "$(TARGET)" \
+		"$(TARGET)/release/terrace"
 
 run: build  ## Show what it does, on a database of 171,075 cities
 	@"$(TARGET)/release/terrace" tour $(CITIES)
@@ -68,9 +69,8 @@ doc:  ## Make the documentation of the crates
 notices:  ## Write the licences of the crates in the library and the program
 	@.ci/notices
 
-packages:  ## Build the packages of the bindings in target/packages, and try each in an empty environment
-	@.ci/setup build
-	@for package in bindings/*/package; do "$$package" || exit 1; done
+packages: build lib  ## Build all packages in target/packages, and try each in an empty environment
+	@.ci/packages
 
 package:  ## Make the packages of all published crates, and build each from its package
 	@# Cargo takes packages of one version for the same, and would build with what it unpacked and built before.

@@ -215,7 +215,9 @@ fn debian_package() {
     let directory = tempfile::tempdir().unwrap();
     let mut build = Command::new(crate_dir().join("deb.sh"));
     let built = stdout_of(build.arg(library_dir()).arg(env!("CARGO_PKG_VERSION")).arg(directory.path()));
-    let package = Path::new(built.trim());
+    let names: Vec<&str> = built.lines().filter_map(|path| Path::new(path).file_name()?.to_str()).collect();
+    assert!(matches!(names[..], [a, b] if a.starts_with("terrace-dropin_") && b.starts_with("libterrace-dev_")));
+    let package = Path::new(built.lines().next().unwrap());
     assert!(package.exists(), "{built}");
     let root = directory.path().join("root");
     run_command(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&root));
