@@ -226,9 +226,17 @@ export function mock({ state = "healthy", large = false, writes = true } = {}) {
     const send = (name, data) => response.write(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
     let ticks = 0;
     send("levels", { edit: EDITS - 1 });
+    let ahead = 0;
     const timer = setInterval(() => {
       ticks += 1;
       const at = now();
+      // A test of memory makes time pass faster.
+      for (let i = 0; i < (options.hurry ?? 0) / 4; i += 1) {
+        ahead += 1000;
+        send("second", { ...sample(options.state, at), at: at + ahead });
+        send("event", { at, kind: "flush", words: "flushed 8 MiB to table 090003 on level 0 in 0.2 s" });
+        send("levels", { edit: EDITS - 1 + ahead });
+      }
       if (ticks % 4 === 0) send("second", sample(options.state, at));
       if (!options.large) send("job", jobs(options.state, at, levels(options.state, at, false, EDITS - 1, EDITS).tables));
       if (ticks % 20 === 0) send("event", { at, kind: "flush", words: "flushed 8 MiB to table 090003 on level 0 in 0.2 s" });

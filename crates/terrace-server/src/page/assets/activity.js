@@ -68,18 +68,15 @@ const LISTS = {
   },
 };
 
-function List({ list, rows }) {
+function List({ list, rows, filter }) {
   const { columns, empty, id } = list;
-  const [filter, setFilter] = useState("");
   const wanted = filter.toLowerCase();
   const kept = wanted ? rows.filter((row) => columns.some((column) => String(column.text(row)).toLowerCase().includes(wanted))) : rows;
   const [sorted, order, sortBy] = useSorted(kept, columns, list.order);
   const greatest = columns.map((column) => (column.bar ? Math.max(1, ...rows.map(column.read)) : 0));
-  return html`<input class="filter" type="search" value=${filter} onInput=${(event) => setFilter(event.target.value)} placeholder="filter" aria-label="Filter of the rows" />
-    ${sorted.length === 0 ? html`<p class="empty">${rows.length ? "No row contains this text." : empty}</p>` : html`
-    <table class="list"><${SortableHead} columns=${columns} order=${order} onSort=${sortBy} />
+  return sorted.length === 0 ? html`<p class="empty">${rows.length ? "No row contains this text." : empty}</p>` : html`<table class="list"><${SortableHead} columns=${columns} order=${order} onSort=${sortBy} />
       <tbody>${sorted.map((row, i) => html`<tr key=${id(row, i)}>${columns.map((column, c) => html`<td key=${column.name} class=${column.isText ? "text" : ""}>
-        ${column.bar && html`<span class="share"><i style=${{ width: `${(column.read(row) / greatest[c]) * 100}%` }}></i></span>`}<bdi>${column.text(row)}</bdi></td>`)}</tr>`)}</tbody></table>`}`;
+        ${column.bar && html`<span class="share"><i style=${{ width: `${(column.read(row) / greatest[c]) * 100}%` }}></i></span>`}<bdi>${column.text(row)}</bdi></td>`)}</tr>`)}</tbody></table>`;
 }
 
 // Rows of a list, which load again while the page is visible.
@@ -100,15 +97,23 @@ function useRows(name) {
   return rows;
 }
 
-function Loaded({ name }) {
+function Loaded({ name, filter }) {
   const rows = useRows(name);
-  return rows ? html`<${List} list=${LISTS[name]} rows=${rows} />` : html`<p class="empty" aria-busy="true">loading</p>`;
+  return rows ? html`<${List} list=${LISTS[name]} rows=${rows} filter=${filter} />` : html`<p class="empty" aria-busy="true">loading</p>`;
 }
 
-const Events = () => html`<${List} list=${LISTS.log} rows=${useCell(events)} />`;
+const Events = ({ filter }) => html`<${List} list=${LISTS.log} rows=${useCell(events)} filter=${filter} />`;
 
 export function Activity() {
   const [tab, setTab] = useState("slowlog");
-  const content = { log: () => html`<${Events} />`, console: () => html`<${Console} />` }[tab] ?? (() => html`<${Loaded} key=${tab} name=${tab} />`);
-  return html`<section class="activity" aria-label="Activity"><${Tabs} label="Activity" tabs=${TABS} value=${tab} onChange=${setTab}>${content()}<//></section>`;
+  const [filter, setFilter] = useState("");
+  const input = tab !== "console" && html`<input class="filter" type="search" value=${filter} onInput=${(event) => setFilter(event.target.value)} placeholder="filter" aria-label="Filter of the rows" />`;
+  const choose = (next) => {
+    setTab(next);
+    setFilter("");
+  };
+  let content = html`<${Loaded} key=${tab} name=${tab} filter=${filter} />`;
+  if (tab === "log") content = html`<${Events} filter=${filter} />`;
+  if (tab === "console") content = html`<${Console} />`;
+  return html`<section class="activity" aria-label="Activity"><${Tabs} label="Activity" tabs=${TABS} value=${tab} onChange=${choose} extra=${input}>${content}<//></section>`;
 }

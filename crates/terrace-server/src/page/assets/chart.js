@@ -4,7 +4,7 @@ import { causeOf } from "./health.js";
 import { usePalette } from "./palette.js";
 
 const HEIGHT_OF_MARK = 5;
-const AXIS_SIZE = 46;
+const AXIS_SIZE = 52;
 const { uPlot } = globalThis;
 
 // Colours with an alpha channel, for areas: all colours of the palette are #rrggbb.
@@ -56,10 +56,13 @@ function drawLimit(plot, limit, colours) {
 function seriesOf(chart, colours) {
   return chart.series.map(([, label, colour, more = {}]) => ({
     label, stroke: colours[colour], width: 1.25, points: { show: false }, spanGaps: false,
-    fill: more.area || more.bars ? faint(colours[colour]) : undefined,
-    paths: more.bars ? uPlot.paths.stepped({ align: 1 }) : undefined,
+    fill: more.area ? faint(colours[colour]) : undefined,
+    paths: more.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
   }));
 }
+
+// Lines of a logarithmic axis: the powers of ten.
+const powers = (_, __, min, max) => Array.from({ length: Math.round(Math.log10(max / min)) + 1 }, (___, i) => min * 10 ** i);
 
 function rangeY(chart, latest) {
   if (chart.log) {
@@ -81,7 +84,7 @@ function options(chart, colours, latest, size, onCursor) {
     },
     axes: [
       { ...axis, size: 20, gap: 2, space: 64, values: timeLabels },
-      { ...axis, size: AXIS_SIZE, gap: 4, space: 28, values: (_, ticks) => ticks.map((tick) => (tick == null ? "" : chart.format(tick).replace(" per second", ""))) },
+      { ...axis, size: AXIS_SIZE, gap: 4, space: 28, incrs: chart.steps, splits: chart.log ? powers : undefined, filter: (___, ticks) => ticks, values: (_, ticks) => ticks.map(chart.format) },
     ],
     series: [{}, ...seriesOf(chart, colours)],
     hooks: {
@@ -92,7 +95,7 @@ function options(chart, colours, latest, size, onCursor) {
   };
 }
 
-export function Chart({ chart, data, marks, step, range, limit, mark, onCursor, index }) {
+export function Chart({ chart, data, marks, step, range, limit, mark, word, onCursor, index }) {
   const holder = useRef(null);
   const plot = useRef(null);
   const latest = useRef({});
@@ -113,7 +116,7 @@ export function Chart({ chart, data, marks, step, range, limit, mark, onCursor, 
   useEffect(() => plot.current.setData(rows), [data.at, data.at?.length, data.at?.[data.at.length - 1], range.from]);
   const at = index ?? rows[0].length - 1;
   return html`<figure class="chart" data-mark=${mark} data-chart=${chart.id}>
-    <figcaption><b>${chart.title}</b>${mark && html`<span class="mark-word">concerned</span>`}
+    <figcaption><b title=${chart.unit}>${chart.title}</b>${mark && html`<span class="mark-word">${word}</span>`}
       ${chart.series.map(([column, label, colour]) => html`<span class="key" key=${column}><i data-colour=${colour}></i>${label} <output>${data[column]?.[at] == null ? "–" : chart.format(data[column][at])}</output></span>`)}
     </figcaption>
     <div class="plot" ref=${holder}></div>

@@ -1,10 +1,10 @@
 // Panel of the charts: the past of the database, with a mark for each write stall.
 import { html, useEffect, useMemo, useState } from "./preact-htm.js";
 import { get } from "./api.js";
-import { CHARTS } from "./chart-list.js";
+import { CHARTS, HIGHEST } from "./chart-list.js";
 import { Chart } from "./chart.js";
 import { duration, time } from "./format.js";
-import { causeOf, concerns } from "./health.js";
+import { causeOf, concerns, shortWord } from "./health.js";
 import { database, hour, report, sample, toColumns, useCell } from "./store.js";
 import { Choice } from "./widgets.js";
 
@@ -25,8 +25,41 @@ function useWeek(wanted) {
   return week;
 }
 
-// uPlot wants seconds.
-const inSeconds = (columns) => ({ ...columns, at: (columns.at ?? []).map((at) => at / 1000) });
+// Points of a chart at most; more would be noise at its width.
+const MAX_POINTS = 400;
+
+function joined(values, isHighest) {
+  let sum = 0;
+  let known = 0;
+  for (const value of values) {
+    if (value == null) continue;
+    sum = isHighest ? Math.max(sum, value) : sum + value;
+    known += 1;
+  }
+  if (!known) return null;
+  return isHighest ? sum : sum / known;
+}
+
+// The rows of the last `seconds` in groups, with times in seconds. A group begins at a multiple of its
+// length, so that it does not change when a new second comes.
+function condensed(columns, seconds) {
+  const { at } = columns;
+  if (!at?.length) return { at: [] };
+  const last = at[at.length - 1];
+  const first = at.findIndex((moment) => moment > last - seconds * 1000);
+  const points = at.length - first;
+  const size = Math.ceil(((last - at[first]) / 1000 + 1) / Math.min(points, MAX_POINTS)) * 1000;
+  const starts = [];
+  for (let i = first; i < at.length; i += 1) {
+    if (!starts.length || Math.floor(at[i] / size) !== Math.floor(at[i - 1] / size)) starts.push(i);
+  }
+  const result = {};
+  for (const [name, values] of Object.entries(columns)) {
+    result[name] = starts.map((start, i) => (name === "at" ? at[starts[i + 1] - 1] ?? last : joined(values.slice(start, starts[i + 1]), HIGHEST.has(name))));
+  }
+  result.at = result.at.map((moment) => moment / 1000);
+  return result;
+}
 
 // Total stall time by cause in the range, the longest first.
 function causesIn(marks, from) {
@@ -54,13 +87,14 @@ function step(index, key, length) {
 export function Charts() {
   const live = useCell(hour);
   const state = useCell(database);
-  const marked = concerns(useCell(sample));
+  const second = useCell(sample);
+  const marked = concerns(second);
   const [range, setRange] = useState("hour");
   const [only, setOnly] = useState(NARROW.matches ? "throughput" : "all");
   const [index, setIndex] = useState(null);
   const week = useWeek(range === "week");
   const { columns, marks } = range === "week" && week ? week : live;
-  const data = useMemo(() => inSeconds(columns), [columns, live.changes, week]);
+  const data = useMemo(() => condensed(columns, SECONDS[range]), [columns, live.changes, week, range]);
   if (!data.at.length) return html`<section class="charts" aria-busy="true"><h2>Charts</h2></section>`;
   const to = data.at[data.at.length - 1];
   const window = { from: to - SECONDS[range], to };
@@ -79,7 +113,7 @@ export function Charts() {
     <div class="bar reading"><output class="moment">${index === null ? "now" : time(data.at[index] * 1000)}</output><${Causes} marks=${marks} from=${window.from} /></div>
     <div class="chart-grid" data-only=${only !== "all"} tabindex="0" role="group" aria-label="Charts. Arrow keys read the values of another moment." onKeyDown=${key}>
       ${shown.map((chart) => html`<${Chart} key=${chart.id} chart=${chart} data=${data} marks=${marks} step=${range === "week" ? 60 : 1} range=${window}
-        limit=${chart.limit?.(state)} mark=${marked.get(`chart:${chart.id}`)} index=${index} onCursor=${setIndex} />`)}
+        limit=${chart.limit?.(state)} mark=${marked.get(`chart:${chart.id}`)} word=${marked.size ? shortWord(second) : ""} index=${index} onCursor=${setIndex} />`)}
     </div>
   </section>`;
 }

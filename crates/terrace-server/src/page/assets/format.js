@@ -31,14 +31,14 @@ const joined = ([number, unit]) => (unit ? number + GAP + unit : number);
 export const count = (value) => joined(countParts(value));
 export const bytes = (value) => joined(bytesParts(value));
 export const micros = (value) => joined(microsParts(value));
-export const percent = (share) => (share == null ? "–" : `${(share * 100).toFixed(share > 0.995 || share < 0.1 ? 1 : 0)}${GAP}%`);
+export const percent = (share) => (share == null ? "–" : `${(share * 100).toFixed((share > 0.995 && share < 0.9995) || (share < 0.0995 && share >= 0.0005) ? 1 : 0)}${GAP}%`);
 export const exact = (value) => String(Math.round(value ?? 0)).replace(/\B(?=(\d{3})+$)/g, ",");
 export const perSecond = (text) => `${text}/s`;
 
 export function duration(seconds) {
   const value = Math.max(0, seconds ?? 0);
-  if (value < 1) return joined(microsParts(value * 1e6));
-  if (value < MINUTE) return `${value < 10 ? value.toFixed(1) : Math.round(value)}${GAP}s`;
+  if (value > 0 && value < 1) return joined(microsParts(value * 1e6));
+  if (value < MINUTE) return `${value < 10 && value % 1 ? value.toFixed(1) : Math.round(value)}${GAP}s`;
   if (value < HOUR) return `${Math.floor(value / MINUTE)}${GAP}min`;
   if (value < DAY) return `${Math.floor(value / HOUR)}${GAP}h ${Math.floor((value % HOUR) / MINUTE)}${GAP}min`;
   return `${Math.floor(value / DAY)}${GAP}d ${Math.floor((value % DAY) / HOUR)}${GAP}h`;

@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from "./preact-htm.js";
 import { connection, database, hour, sample, useCell } from "./store.js";
 import { bytes, bytesParts, count, countParts, duration, microsParts, micros, percent, time } from "./format.js";
-import { concerns } from "./health.js";
+import { concerns, shortWord } from "./health.js";
 import { isDark, toggleTheme, usePalette } from "./palette.js";
 
 const SPARK_SECONDS = 300;
@@ -24,7 +24,7 @@ const longest = (list) => Math.max(...list.map((value) => value ?? 0));
 function Sparkline({ values, join = mean, top }) {
   const points = grouped(values.slice(-SPARK_SECONDS), join);
   if (points.length < 2) return html`<svg class="spark" aria-hidden="true"></svg>`;
-  const limit = top ?? (Math.max(...points) * 1.05 || 1);
+  const limit = top ?? (Math.max(...points) * 1.25 || 1);
   const y = (value) => (HEIGHT - 1 - (Math.min(value, limit) / limit) * (HEIGHT - 2)).toFixed(1);
   const line = points.map((value, i) => `${((i / (points.length - 1)) * WIDTH).toFixed(1)},${y(value)}`).join("L");
   return html`<svg class="spark" viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true">
@@ -32,10 +32,10 @@ function Sparkline({ values, join = mean, top }) {
   </svg>`;
 }
 
-function Figure({ label, parts, note, values, join, top, mark }) {
+function Figure({ label, parts, note, values, join, top, mark, word }) {
   const [number, unit] = parts;
   return html`<div class="figure" data-mark=${mark}>
-    <dt>${label}${mark && html`<span class="mark-word">${mark === "bad" ? " stopped" : " concerned"}</span>`}</dt>
+    <dt>${label}${mark && html` <span class="mark-word">${word}</span>`}</dt>
     <dd><b>${number}</b>${unit && html` <span class="unit">${unit}</span>`}</dd>
     <${Sparkline} values=${values} join=${join} top=${top} />
     <dd class="note">${note}</dd>
@@ -44,7 +44,7 @@ function Figure({ label, parts, note, values, join, top, mark }) {
 
 function writesNote(second, state) {
   if (second.delayedWriteRate) return `delayed to ${bytes(second.delayedWriteRate)}/s`;
-  if (second.stallSeconds > 0.01) return `stalled ${percent(second.stallSeconds)} of the time`;
+  if (second.stallSeconds > 0.01) return `stalled ${percent(second.stallSeconds)}`;
   return state ? `sync ${state.sync}` : "";
 }
 
@@ -54,21 +54,22 @@ export function Figures() {
   const state = useCell(database);
   if (!second) return html`<dl class="figures" aria-busy="true"></dl>`;
   const marks = concerns(second);
+  const word = marks.size ? shortWord(second) : "";
   const memory = second.memory ?? { total: 0, limit: 0 };
   const share = memory.limit ? memory.total / memory.limit : null;
   const disk = second.disk ?? {};
   const series = (name) => columns[name] ?? [];
   return html`<dl class="figures" aria-label="Figures of the latest second">
-    <${Figure} label="reads" parts=${rate(second.reads)} values=${series("reads")} mark=${marks.get("figure:reads")}
+    <${Figure} label="reads" parts=${rate(second.reads)} values=${series("reads")} word=${word} mark=${marks.get("figure:reads")}
       note=${second.cacheHit == null ? "no block reads" : `cache hit ${percent(second.cacheHit)}`} />
-    <${Figure} label="writes" parts=${rate(second.writes)} values=${series("writes")} mark=${marks.get("figure:writes")} note=${writesNote(second, state)} />
-    <${Figure} label="p99 latency" parts=${microsParts(second.p99Us)} values=${series("p99Us")} join=${longest} mark=${marks.get("figure:p99")}
+    <${Figure} label="writes" parts=${rate(second.writes)} values=${series("writes")} word=${word} mark=${marks.get("figure:writes")} note=${writesNote(second, state)} />
+    <${Figure} label="p99 latency" parts=${microsParts(second.p99Us)} values=${series("p99Us")} join=${longest} word=${word} mark=${marks.get("figure:p99")}
       note=${`median ${micros(second.p50Us)}, longest ${micros(second.longestUs)}`} />
-    <${Figure} label="clients" parts=${countParts(second.clients)} values=${series("clients")} mark=${marks.get("figure:clients")}
+    <${Figure} label="clients" parts=${countParts(second.clients)} values=${series("clients")} word=${word} mark=${marks.get("figure:clients")}
       note=${second.blockedClients ? `${second.blockedClients} blocked` : `${count(second.commands)} commands/s`} />
     <${Figure} label="memory" parts=${share == null ? bytesParts(memory.total) : [Math.round(share * 100), "%"]} values=${series("memory")} top=${memory.limit || undefined}
-      mark=${marks.get("figure:memory")} note=${share == null ? "no limit" : `${bytes(memory.total)} of ${bytes(memory.limit)}`} />
-    <${Figure} label="disk" parts=${bytesParts(disk.bytes)} values=${series("disk")} mark=${marks.get("figure:disk")}
+      word=${word} mark=${marks.get("figure:memory")} note=${share == null ? "no limit" : `${bytes(memory.total)} of ${bytes(memory.limit)}`} />
+    <${Figure} label="disk" parts=${bytesParts(disk.bytes)} values=${series("disk")} word=${word} mark=${marks.get("figure:disk")}
       note=${`${bytes(disk.free)} free, write amp ${(disk.writeAmp ?? 0).toFixed(1)}`} />
   </dl>`;
 }

@@ -1,5 +1,5 @@
 // Changes of keys. The server keeps the state before a change for ten seconds, for the button "undo".
-import { html, useState } from "./preact-htm.js";
+import { html, useEffect, useRef, useState } from "./preact-htm.js";
 import { post } from "./api.js";
 import { decodeText, encodeText, fromHex, oneLine, parseEscapes, toHex } from "./bytes.js";
 import { notice, report } from "./store.js";
@@ -37,6 +37,8 @@ const parsed = (text, form) => (form === "text" ? encodeText(text) : parseHex(te
 export function Editor({ chosen, data, onDone, onUndone }) {
   const [form, setForm] = useState(formOf(data));
   const [text, setText] = useState(inForm(data, form));
+  const area = useRef(null);
+  useEffect(() => area.current.focus(), []);
   const value = parsed(text, form);
   const save = async () => {
     const content = { key: chosen.bytes, db: chosen.db, value, ttlMs: chosen.key.ttlMs ?? null };
@@ -48,7 +50,7 @@ export function Editor({ chosen, data, onDone, onUndone }) {
     setText(inForm(value, next));
   };
   return html`<form class="editor" onSubmit=${(event) => { event.preventDefault(); if (value) save(); }}>
-    <textarea value=${text} onInput=${(event) => setText(event.target.value)} aria-label="New value" aria-invalid=${!value} spellcheck="false"></textarea>
+    <textarea ref=${area} value=${text} onInput=${(event) => setText(event.target.value)} aria-label="New value" aria-invalid=${!value} spellcheck="false"></textarea>
     <div class="bar tools"><${Choice} label="Form of the new value" options=${FORMS} value=${form} onChange=${switchForm} />
       ${!value && html`<span class="wrong">Hex needs an even number of digits 0 to f.</span>`}<span class="spring"></span>
       <button type="button" class="quiet" onClick=${() => onDone(false)}>cancel</button><button class="main" disabled=${!value}>save</button></div>

@@ -3,11 +3,14 @@ import { html } from "./preact-htm.js";
 import { oneLine } from "./bytes.js";
 import { bytes, count, duration } from "./format.js";
 
+const NOUNS = { hash: "fields", list: "elements", set: "members", zset: "members", stream: "entries" };
+
+export const nounOf = (type) => NOUNS[type] ?? "members";
 export const isString = (type) => type === "string" || type === "raw";
 
 export function sizeOf(entry) {
   if (entry.size == null) return "";
-  return isString(entry.type) ? bytes(entry.size) : `${count(entry.size)} in it`;
+  return isString(entry.type) ? bytes(entry.size) : `${count(entry.size)} ${nounOf(entry.type)}`;
 }
 
 export function KeyRow({ id, entry, role, level, active, chosen, onClick, name }) {

@@ -129,7 +129,6 @@ export class LevelsCanvas {
   drawLevel(context, row, fills, shade) {
     context.fillStyle = this.colours.line;
     context.fillRect(0, row.top + row.height - 1, this.width, 1);
-    if (row.level === 0) this.drawSlots(context, row);
     const batches = Array.from({ length: SHADES }, () => []);
     const thin = row.level === 0 ? null : { sum: new Float32Array(Math.ceil(this.width) + 1), count: new Uint16Array(Math.ceil(this.width) + 1) };
     row.tables.forEach((table, index) => {
@@ -147,16 +146,6 @@ export class LevelsCanvas {
       context.fillStyle = fills[index];
       for (let i = 0; i < batch.length; i += 3) this.drawTable(context, row, batch[i], batch[i + 1], batch[i + 2]);
     });
-  }
-
-  // Free places of level 0, so that the eye sees how full it is.
-  drawSlots(context, row) {
-    const lane = (row.height - 8) / row.lanes;
-    if (lane < 1.2) return;
-    context.fillStyle = this.colours.line;
-    for (let index = row.tables.length; index < row.lanes; index += 1) {
-      context.fillRect(0, extent(row, index)[0] + lane / 2, this.width, 0.5);
-    }
   }
 
   drawThin(context, row, fills, { sum, count }) {

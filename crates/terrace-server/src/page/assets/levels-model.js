@@ -15,8 +15,8 @@ export const SHADES = 24;
 const MEMTABLE_ROW = 32;
 const LEVEL_0_ROW = 56;
 const LEVEL_ROW = 28;
-// Lanes of level 0 before they become thinner.
-const MIN_LANES = 8;
+// Lanes of level 0 before they become thinner: a full level fills its row.
+const MIN_LANES = 12;
 
 // Rows of the picture, and the tables of each level in key order. Tables of level 0 overlap: each has
 // a lane of its own, the oldest at the bottom.
@@ -37,7 +37,7 @@ export function arrange(state) {
     if (!row) continue;
     const byLane = row.level === 0;
     row.tables.sort(byLane ? (a, b) => a[NUMBER] - b[NUMBER] : (a, b) => a[LEFT] - b[LEFT]);
-    if (byLane) row.lanes = Math.max(row.tables.length, row.facts.filesLimit ?? 0, MIN_LANES);
+    if (byLane) row.lanes = Math.max(row.tables.length, MIN_LANES);
     row.tables.forEach((table, index) => places.set(table[NUMBER], { row, index }));
   }
   return { state, rows, levels, places, height: top };
@@ -49,8 +49,6 @@ export function extent(row, index) {
   const lane = (row.height - 8) / row.lanes;
   return [row.top + row.height - 4 - lane * (index + 1), lane];
 }
-
-const newest = (state) => state.at;
 
 // Function from a table to a shade between 0 and SHADES - 1.
 export function shadeBy(mode, state) {
@@ -65,7 +63,7 @@ export function shadeBy(mode, state) {
     const read = (table) => table[BYTES];
     return scaled(read, greatest(read));
   }
-  const age = (table) => Math.log1p(Math.max(0, newest(state) - table[CREATED]) / 1000);
+  const age = (table) => Math.log1p(Math.max(0, state.at - table[CREATED]) / 1000);
   const oldest = greatest(age);
   return scaled((table) => oldest - age(table) * 0.98, oldest);
 }

@@ -52,13 +52,13 @@ function useLevels(edit) {
 function Figures({ model, marks }) {
   return html`<table class="level-figures">
     <caption class="hidden">Levels</caption>
-    <thead><tr><th class="hidden" scope="col">level</th><th scope="col">size</th><th scope="col" class="wide">files</th><th scope="col">score</th></tr></thead>
+    <thead><tr><th class="name" scope="col"><span class="hidden">level</span></th><th scope="col">size</th><th scope="col" class="wide">files</th><th scope="col">score</th></tr></thead>
     <tbody>
       <tr style=${{ height: `${model.rows[0].height}px` }} data-mark=${marks.get("memtables")}>
-        <th scope="row" class="hidden">memtables</th><td>${bytes(model.state.memtables.reduce((sum, one) => sum + one.bytes, 0))}</td>
+        <th scope="row"><span class="hidden">memtables</span></th><td>${bytes(model.state.memtables.reduce((sum, one) => sum + one.bytes, 0))}</td>
         <td class="wide">${model.state.memtables.length}</td><td></td></tr>
       ${model.rows.slice(1).map(({ facts, height }) => html`<tr key=${facts.level} style=${{ height: `${height}px` }} data-mark=${marks.get(`level:${facts.level}`)}>
-        <th scope="row" class="hidden">${facts.level}</th>
+        <th scope="row"><span class="hidden">${facts.level}</span></th>
         <td title=${facts.limit ? `target ${bytes(facts.limit)}` : ""}>${bytes(facts.bytes)}</td>
         <td class="wide">${exact(facts.files)}${facts.filesLimit ? html`<span class="of"> of ${facts.filesLimit}</span>` : ""}</td>
         <td class=${facts.score >= 1 ? "over" : ""}><span class="meter"><i style=${{ width: `${Math.min(100, facts.score * 50)}%` }}></i></span>${facts.score.toFixed(1)}</td>
@@ -70,7 +70,7 @@ function Figures({ model, marks }) {
 function jobWords(job) {
   const speed = job.bytesPerSecond ? `, ${bytes(job.bytesPerSecond)}/s` : "";
   if (job.kind === "flush") return `flushing a memtable: ${percent(job.progress)}${speed}`;
-  return `compacting ${job.from} › ${job.to}: ${percent(job.progress)}${speed}${job.reason ? `, because of ${job.reason}` : ""}`;
+  return `compacting ${job.from} › ${job.to}: ${percent(job.progress)}${speed}${job.reason ? `, reason: ${job.reason}` : ""}`;
 }
 
 function memtableWords(memtables) {

@@ -18,7 +18,7 @@ export function Notice() {
     return () => clearInterval(timer);
   }, [current]);
   const left = current?.until ? Math.max(0, Math.ceil((current.until - now) / 1000)) : 0;
-  return html`<div class="notice" role="status" data-shown=${Boolean(current)} data-bad=${Boolean(current?.bad)}>
+  return html`<div class="notice" role="status" data-shown=${current ? "yes" : "no"} data-bad=${Boolean(current?.bad)}>
     ${current && html`<span>${current.words}</span>${current.undo && html`<button class="main" onClick=${current.undo}>undo <span aria-hidden="true">${left}</span></button>`}
       <button class="quiet" onClick=${() => notice.set(null)} aria-label="Close">close</button>`}
   </div>`;

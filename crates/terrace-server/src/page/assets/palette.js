@@ -11,7 +11,9 @@ const NAMES = ["ink", "muted", "line", "surface", "raised", "accent", "second", 
 export function palette() {
   if (!cache) {
     const style = getComputedStyle(document.documentElement);
-    cache = Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+    // A custom property keeps the text light-dark(#.., #..).
+    const colour = (name) => style.getPropertyValue(`--${name}`).match(/#[0-9a-f]{6}/g)[isDark() ? 1 : 0];
+    cache = Object.fromEntries(NAMES.map((name) => [name, colour(name)]));
     cache.font = getComputedStyle(document.body).fontFamily;
   }
   return cache;

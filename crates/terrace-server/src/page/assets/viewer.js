@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "./preact-htm.js";
 import { get } from "./api.js";
 import { decodeText, hexDump, integers, oneLine, toBytes, visible } from "./bytes.js";
 import { bytes, duration, exact } from "./format.js";
-import { isString } from "./key-row.js";
+import { isString, nounOf } from "./key-row.js";
 import { Editor, deleteKey } from "./key-edit.js";
 import { copyText } from "./clipboard.js";
 import { report } from "./store.js";
@@ -112,7 +112,7 @@ export function Viewer({ chosen, focus, writes, onChanged, changes }) {
     <div class="bar"><h3><bdi>${oneLine(chosen.key.key, 300)}</bdi></h3>
       <button class="quiet" onClick=${() => copyText(oneLine(chosen.key.key, Infinity), "key")}>copy key</button></div>
     <div class="bar tools">
-      <span class="sum">${entry.type}, ${isString(entry.type) ? bytes(entry.size) : `${exact(entry.size)} in it`}${entry.ttlMs == null ? "" : `, expires in ${duration(entry.ttlMs / 1000)}`}</span>
+      <span class="sum">${entry.type}, ${isString(entry.type) ? bytes(entry.size) : `${exact(entry.size)} ${nounOf(entry.type)}`}${entry.ttlMs == null ? "" : `, expires in ${duration(entry.ttlMs / 1000)}`}</span>
       <span class="spring"></span>
       ${isString(entry.type) && html`<${Choice} label="Form of the value" options=${FORMS} value=${form} onChange=${setForm} />`}
     </div>

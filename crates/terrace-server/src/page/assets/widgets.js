@@ -11,8 +11,8 @@ export function Choice({ label, options, value, onChange }) {
   </span>`;
 }
 
-// Tabs with their panels; `tabs` are rows [id, title, mark].
-export function Tabs({ label, tabs, value, onChange, children }) {
+// Tabs with their panels; `tabs` are rows [id, title]. `extra` stands beside the tabs.
+export function Tabs({ label, tabs, value, onChange, extra, children }) {
   const list = useRef(null);
   const key = (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -23,9 +23,9 @@ export function Tabs({ label, tabs, value, onChange, children }) {
     onChange(tabs[next][0]);
     list.current.children[next].focus();
   };
-  return html`<div class="tabs" role="tablist" aria-label=${label} ref=${list} onKeyDown=${key}>
+  return html`<div class="tab-bar"><div class="tabs" role="tablist" aria-label=${label} ref=${list} onKeyDown=${key}>
       ${tabs.map(([id, title]) => html`<button key=${id} role="tab" id="tab-${id}" aria-selected=${id === value} aria-controls="panel-${id}" tabindex=${id === value ? 0 : -1} onClick=${() => onChange(id)}>${title}</button>`)}
-    </div>
+    </div>${extra}</div>
     <div class="tab-panel" role="tabpanel" id="panel-${value}" aria-labelledby="tab-${value}" tabindex="0">${children}</div>`;
 }
 
