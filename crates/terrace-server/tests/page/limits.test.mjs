@@ -12,7 +12,7 @@ test("hostile keys and values are text", () => onPage({}, async (page) => {
   for (const [key] of HOSTILE.filter(([name]) => !name.startsWith("!big"))) {
     const shown = key.replace("\u202e", "\\u{202e}").slice(0, 40);
     await page.locator(".row .name").filter({ hasText: shown }).first().click();
-    for (const form of ["hex", "integers", "JSON", "text"]) await page.locator(".viewer").getByText(form, { exact: true }).click();
+    for (const form of ["hex", "integers", "JSON", "text"]) await page.locator(".viewer").getByRole("radio", { name: form, exact: true }).check();
     await page.locator(".value pre, .value .empty").first().waitFor();
   }
   await page.locator(".row .name").filter({ hasText: "\\xff\\x00\\xfe\\x0a" }).click();
@@ -33,7 +33,7 @@ test("a value of 1 MiB comes in parts", () => onPage({}, async (page) => {
 
 test("ten million keys: scroll down and up without a gap", () => onPage({}, async (page) => {
   await page.getByRole("searchbox", { name: /Prefix/ }).fill("AR:");
-  await page.getByText("list", { exact: true }).click();
+  await page.getByRole("radio", { name: "list", exact: true }).check();
   await eventually(() => page.locator(".row .name").first().textContent(), "AR:00:00000");
   const shown = () => page.evaluate(() => [...document.querySelectorAll(".row .name")].map((one) => Number(one.textContent.replace(/\D/g, ""))));
   const scroll = async (rows) => {

@@ -100,7 +100,7 @@ export function Console() {
   };
   return html`<div class="console">
     <div class="console-lines" ref=${end} tabindex="0" role="log" aria-label="Replies">${lines.map((one, i) => html`<div key=${i} data-input=${one.input} data-bad=${one.bad}><bdi>${one.text}</bdi></div>`)}</div>
-    <form onSubmit=${run}><span aria-hidden="true">›</span><input value=${line} onInput=${(event) => setLine(event.target.value)} onKeyDown=${key} aria-label="Command" aria-describedby="console-help" spellcheck="false" autocomplete="off" autocapitalize="off" /></form>
+    <form onSubmit=${run}><span aria-hidden="true">›</span><input value=${line} onInput=${(event) => setLine(event.target.value)} onKeyDown=${key} aria-label="Command" aria-describedby="console-help" spellcheck=${false} autocomplete="off" autocapitalize="off" /></form>
     <div id="console-help" aria-live="polite"><${Help} commands=${commands} line=${line} /></div>
   </div>`;
 }

@@ -50,7 +50,7 @@ export function Editor({ chosen, data, onDone, onUndone }) {
     setText(inForm(value, next));
   };
   return html`<form class="editor" onSubmit=${(event) => { event.preventDefault(); if (value) save(); }}>
-    <textarea ref=${area} value=${text} onInput=${(event) => setText(event.target.value)} aria-label="New value" aria-invalid=${!value} spellcheck="false"></textarea>
+    <textarea ref=${area} value=${text} onInput=${(event) => setText(event.target.value)} aria-label="New value" aria-invalid=${!value} spellcheck=${false}></textarea>
     <div class="bar tools"><${Choice} label="Form of the new value" options=${FORMS} value=${form} onChange=${switchForm} />
       ${!value && html`<span class="wrong">Hex needs an even number of digits 0 to f.</span>`}<span class="spring"></span>
       <button type="button" class="quiet" onClick=${() => onDone(false)}>cancel</button><button class="main" disabled=${!value}>save</button></div>
@@ -66,8 +66,8 @@ export function NewKey({ db, onDone }) {
     if (key && (await change("value", content, `Wrote ${oneLine({ text: key }, 40)}.`, onDone))) onDone();
   };
   return html`<form class="new-key bar tools" onSubmit=${save}>
-    <input value=${key} onInput=${(event) => setKey(event.target.value)} placeholder="key" aria-label="New key. Escapes such as \\xff are allowed." spellcheck="false" />
-    <input value=${value} onInput=${(event) => setValue(event.target.value)} placeholder="value" aria-label="Its value. Escapes such as \\xff are allowed." spellcheck="false" />
+    <input value=${key} onInput=${(event) => setKey(event.target.value)} placeholder="key" aria-label="New key. Escapes such as \\xff are allowed." spellcheck=${false} />
+    <input value=${value} onInput=${(event) => setValue(event.target.value)} placeholder="value" aria-label="Its value. Escapes such as \\xff are allowed." spellcheck=${false} />
     <button class="main" disabled=${!key}>write</button>
   </form>`;
 }

@@ -60,7 +60,7 @@ export function Keys() {
   const shared = { prefix: parseEscapes(prefix), prefixText: prefix, db: number, changes, chosen, onChoose: choose, onOpen: () => view.current?.focus() };
   return html`<section class="keys" id="keys" aria-labelledby="keys-title">
     <div class="bar"><h2 id="keys-title">Keys</h2>
-      <input class="search" type="search" ref=${search} value=${text} onInput=${(event) => { setText(event.target.value); setStart(null); }} placeholder="prefix, for example FR:" aria-label="Prefix of the keys. Escapes such as \\xff are allowed. The key / moves here." spellcheck="false" autocomplete="off" />
+      <input class="search" type="search" ref=${search} value=${text} onInput=${(event) => { setText(event.target.value); setStart(null); }} placeholder="prefix, for example FR:" aria-label="Prefix of the keys. Escapes such as \\xff are allowed. The key / moves here." spellcheck=${false} autocomplete="off" />
       <${Choice} label="Form" options=${[["tree", "tree"], ["list", "list"]]} value=${shape} onChange=${setShape} />
     </div>
     <div class="bar tools">
