@@ -6,6 +6,7 @@
 //!   command/  the table of commands and their functions
 //!   script/   Lua scripts: interpreter, libraries, limits
 //!   metrics/  counts, durations, slow commands
+//!   page/     web page: listener, access, API
 //!   store/    records of both layouts, atomicity, durability, expiry
 //!   server    starts and ends all of it
 //! ```
@@ -20,6 +21,7 @@ mod failure;
 mod glob;
 mod listeners;
 mod metrics;
+mod page;
 #[doc(hidden)]
 pub mod resp;
 mod script;
@@ -31,7 +33,7 @@ mod systemd;
 mod threads;
 mod users;
 
-pub use config::{ServeError, ServerConfig, TlsConfig};
+pub use config::{PageConfig, ServeError, ServerConfig, TlsConfig};
 pub use conn::TlsFiles;
 pub use std::net::IpAddr;
 

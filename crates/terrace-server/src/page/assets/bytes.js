@@ -61,13 +61,13 @@ export function oneLine(value, limit = 200) {
   return value.hex.length > limit * 2 ? `${text}…` : text;
 }
 
-// The text of bytes, or null if they are not UTF-8. A character that the end cuts is left out.
-export function decodeText(data) {
-  for (let cut = 0; cut < 4 && cut <= data.length; cut += 1) {
+// The text of bytes, or null if they are not UTF-8. A part of a longer value may end inside of a character.
+export function decodeText(data, isPart = false) {
+  for (let cut = 0; cut <= (isPart ? 3 : 0) && cut <= data.length; cut += 1) {
     try {
       return strict.decode(data.subarray(0, data.length - cut));
     } catch {
-      // A page of a long value may end inside of a character.
+      // The next attempt leaves out one more byte.
     }
   }
   return null;

@@ -61,8 +61,8 @@ function asJson(data, isWhole) {
   }
 }
 
-function asText(data) {
-  const text = decodeText(data);
+function asText(data, isWhole) {
+  const text = decodeText(data, !isWhole);
   return text === null ? { error: "The value is not UTF-8. The form hex shows it." } : { text: visible(text, "\n\t") };
 }
 
@@ -73,7 +73,7 @@ function Body({ form, data, isWhole }) {
       <thead><tr><th scope="col">first bytes as</th><th scope="col">little endian</th><th scope="col">big endian</th></tr></thead>
       <tbody>${integers(data).map(([name, little, big]) => html`<tr key=${name}><th scope="row">${name}</th><td>${little}</td><td>${big}</td></tr>`)}</tbody></table>`;
   }
-  const result = form === "json" ? asJson(data, isWhole) : form === "hex" ? { text: hexDump(data) } : asText(data);
+  const result = form === "json" ? asJson(data, isWhole) : form === "hex" ? { text: hexDump(data) } : asText(data, isWhole);
   if (result.error) return html`<p class="empty">${result.error}</p>`;
   return html`<pre class=${form} dir="ltr"><bdi>${result.text}</bdi></pre>`;
 }
@@ -91,7 +91,7 @@ function Members({ type, members }) {
 function copyOf(form, { facts, data, members }) {
   if (facts.members) return members.map((member) => member.map(memberText).join("\t")).join("\n");
   if (form === "hex") return Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return decodeText(data) ?? hexDump(data);
+  return decodeText(data, data.length < facts.value.total) ?? hexDump(data);
 }
 
 export function Viewer({ chosen, focus, writes, onChanged, changes }) {
@@ -99,13 +99,13 @@ export function Viewer({ chosen, focus, writes, onChanged, changes }) {
   const [edits, setEdits] = useState(false);
   const [state, more] = useValue(chosen, changes);
   useEffect(() => setEdits(false), [chosen]);
+  const whole = !state?.data || state.data.length >= (state.facts?.value?.total ?? 0);
   // A value that is no text opens as hex.
   useEffect(() => {
-    if (state?.data && !state.facts.members && form === "text" && decodeText(state.data) === null) setForm("hex");
+    if (state?.data && !state.facts.members && form === "text" && decodeText(state.data, !whole) === null) setForm("hex");
   }, [state?.facts]);
   if (!chosen) return html`<div class="viewer" ref=${focus} tabindex="-1"><p class="empty">Choose a key to see its value.</p></div>`;
   const entry = state?.facts ?? chosen.key;
-  const whole = !state?.data || state.data.length >= (state.facts?.value?.total ?? 0);
   const hasMore = state?.facts && (state.facts.members ? state.next : !whole);
   const remove = async () => (await deleteKey(chosen, onChanged)) && onChanged(true);
   return html`<div class="viewer" ref=${focus} tabindex="-1" aria-label="Value" role="region">
