@@ -56,6 +56,8 @@ test("ten million keys: scroll down and up without a gap", () => onPage({}, asyn
 }));
 
 test("20,000 tables: the pointer draws no table again", () => onPage({ large: true }, async (page) => {
+  // The levels load again after the first event of the stream.
+  await page.waitForTimeout(1500);
   const result = await page.evaluate(async () => {
     const { LevelsCanvas } = await import("/assets/levels-canvas.js");
     const canvas = document.querySelector(".level-picture canvas");

@@ -12,10 +12,13 @@ export function VirtualList({ rows, first = 0, active, onActive, onNearStart, on
   const [view, setView] = useState({ top: 0, height: 300 });
   const before = useRef(first);
 
+  // Rows that come or go before the view move it by their height.
+  const moved = (before.current - first) * ROW_HEIGHT;
   useLayoutEffect(() => {
-    const moved = before.current - first;
+    if (!moved) return;
     before.current = first;
-    if (moved) box.current.scrollTop += moved * ROW_HEIGHT;
+    box.current.scrollTop += moved;
+    setView((old) => ({ ...old, top: box.current.scrollTop }));
   }, [first]);
   useEffect(() => {
     const observer = new ResizeObserver(() => setView((old) => ({ ...old, height: box.current?.clientHeight ?? old.height })));
@@ -30,8 +33,9 @@ export function VirtualList({ rows, first = 0, active, onActive, onNearStart, on
     else if (top + ROW_HEIGHT > element.scrollTop + element.clientHeight) element.scrollTop = top + ROW_HEIGHT - element.clientHeight;
   }, [active, first]);
 
-  const begin = Math.max(0, Math.floor(view.top / ROW_HEIGHT) - MARGIN_ROWS);
-  const end = Math.min(rows.length, Math.ceil((view.top + view.height) / ROW_HEIGHT) + MARGIN_ROWS);
+  const top = view.top + moved;
+  const begin = Math.max(0, Math.floor(top / ROW_HEIGHT) - MARGIN_ROWS);
+  const end = Math.min(rows.length, Math.ceil((top + view.height) / ROW_HEIGHT) + MARGIN_ROWS);
   useEffect(() => {
     if (begin < NEAR) onNearStart?.();
     if (end > rows.length - NEAR) onNearEnd?.();
