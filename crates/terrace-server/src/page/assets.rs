@@ -58,7 +58,6 @@ pub(super) static ASSETS: &[Asset] = &[
     asset!("preact-htm.js", JS),
     asset!("store.js", JS),
     asset!("theme.js", JS),
-    asset!("uplot.css", CSS),
     asset!("uplot.js", JS),
     asset!("viewer.js", JS),
     asset!("virtual-list.js", JS),

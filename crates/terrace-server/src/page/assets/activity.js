@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { oneLine } from "./bytes.js";
 import { Console } from "./console.js";
 import { bytes, duration, exact, micros, time } from "./format.js";
-import { events, report, useCell } from "./store.js";
+import { events, useCell } from "./store.js";
 import { SortableHead, Tabs, useSorted } from "./widgets.js";
 
 const RELOAD_MS = 2000;
@@ -79,13 +79,13 @@ function List({ list, rows, filter }) {
         ${column.bar && html`<span class="share"><i style=${{ width: `${(column.read(row) / greatest[c]) * 100}%` }}></i></span>`}<bdi>${column.text(row)}</bdi></td>`)}</tr>`)}</tbody></table>`;
 }
 
-// Rows of a list, which load again while the page is visible.
+// Rows of a list, or an error. They load again while the page is visible.
 function useRows(name) {
   const [rows, setRows] = useState(null);
   useEffect(() => {
     const stop = new AbortController();
     const load = () => {
-      if (!document.hidden) get(name, {}, { signal: stop.signal }).then(setRows, report);
+      if (!document.hidden) get(name, {}, { signal: stop.signal }).then(setRows, (error) => error.name === "AbortError" || setRows(error));
     };
     load();
     const timer = setInterval(load, RELOAD_MS);
@@ -99,6 +99,7 @@ function useRows(name) {
 
 function Loaded({ name, filter }) {
   const rows = useRows(name);
+  if (rows instanceof Error) return html`<p class="empty">${rows.message}</p>`;
   return rows ? html`<${List} list=${LISTS[name]} rows=${rows} filter=${filter} />` : html`<p class="empty" aria-busy="true">loading</p>`;
 }
 

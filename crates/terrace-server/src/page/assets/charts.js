@@ -11,6 +11,8 @@ import { Choice } from "./widgets.js";
 const RANGES = [["minutes", "10 min"], ["hour", "hour"], ["week", "week"]];
 const SECONDS = { minutes: 600, hour: 3600, week: 7 * 86400 };
 const WEEK_RELOAD_MS = 60000;
+// A younger server has filled too little of the hour.
+const YOUNG_MS = 15 * 60000;
 const NARROW = matchMedia("(max-width: 719px)");
 
 function useWeek(wanted) {
@@ -76,6 +78,8 @@ function Causes({ marks, from }) {
   return html`<span class="causes">${causes.slice(0, 3).map(([cause, seconds]) => html`<span class="cause" key=${cause}><i data-colour=${causeOf(cause).colour}></i>${duration(seconds)} ${causeOf(cause).words}</span>`)}</span>`;
 }
 
+const isYoung = (at) => Boolean(at?.length) && at[at.length - 1] - at[0] < YOUNG_MS;
+
 // Index of the moment that the arrow keys chose, or null.
 function step(index, key, length) {
   const current = index ?? length - 1;
@@ -89,9 +93,10 @@ export function Charts() {
   const state = useCell(database);
   const second = useCell(sample);
   const marked = concerns(second);
-  const [range, setRange] = useState("hour");
+  const [wanted, setRange] = useState(null);
   const [only, setOnly] = useState(NARROW.matches ? "throughput" : "all");
   const [index, setIndex] = useState(null);
+  const range = wanted ?? (isYoung(live.columns.at) ? "minutes" : "hour");
   const week = useWeek(range === "week");
   const { columns, marks } = range === "week" && week ? week : live;
   const data = useMemo(() => condensed(columns, SECONDS[range]), [columns, live.changes, week, range]);

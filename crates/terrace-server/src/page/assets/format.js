@@ -17,11 +17,13 @@ function scaled(value, base, units) {
 }
 
 // Each of these functions returns [number, unit], so that a figure can show the unit in small type.
-export const countParts = (value) => scaled(value ?? 0, 1000, ["", "k", "M", "G", "T"]);
-export const bytesParts = (value) => scaled(value ?? 0, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]);
+const NONE = ["–", ""];
+export const countParts = (value) => value == null ? NONE : scaled(value, 1000, ["", "k", "M", "G", "T"]);
+export const bytesParts = (value) => value == null ? NONE : scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]);
 
 export function microsParts(micros) {
-  const value = micros ?? 0;
+  if (micros == null) return NONE;
+  const value = micros;
   if (value < 1000) return [value < 10 && value % 1 ? value.toFixed(1) : String(Math.round(value)), "µs"];
   if (value < 999500) return [(value / 1000).toFixed(value < 99500 ? 1 : 0), "ms"];
   return [(value / 1e6).toFixed(value < 99.5e6 ? 1 : 0), "s"];
@@ -33,7 +35,6 @@ export const bytes = (value) => joined(bytesParts(value));
 export const micros = (value) => joined(microsParts(value));
 export const percent = (share) => (share == null ? "–" : `${(share * 100).toFixed((share > 0.995 && share < 0.9995) || (share < 0.0995 && share >= 0.0005) ? 1 : 0)}${GAP}%`);
 export const exact = (value) => String(Math.round(value ?? 0)).replace(/\B(?=(\d{3})+$)/g, ",");
-export const perSecond = (text) => `${text}/s`;
 
 export function duration(seconds) {
   const value = Math.max(0, seconds ?? 0);

@@ -15,6 +15,8 @@ export const SHADES = 24;
 const MEMTABLE_ROW = 32;
 const LEVEL_0_ROW = 56;
 const LEVEL_ROW = 28;
+// Age that is never the colour of the newest tables: an hour.
+const OLD = Math.log1p(3600);
 // Lanes of level 0 before they become thinner: a full level fills its row.
 const MIN_LANES = 12;
 
@@ -24,7 +26,7 @@ export function arrange(state) {
   const rows = [{ kind: "memtables", top: 0, height: MEMTABLE_ROW }];
   let top = MEMTABLE_ROW;
   const levels = [];
-  for (const level of state.levels) {
+  for (const level of withoutEmptyEnd(state.levels)) {
     const height = level.level === 0 ? LEVEL_0_ROW : LEVEL_ROW;
     const row = { kind: "level", level: level.level, top, height, facts: level, tables: [], lanes: 1 };
     rows.push(row);
@@ -41,6 +43,13 @@ export function arrange(state) {
     row.tables.forEach((table, index) => places.set(table[NUMBER], { row, index }));
   }
   return { state, rows, levels, places, height: top };
+}
+
+// Levels below the deepest table are empty.
+function withoutEmptyEnd(levels) {
+  let end = levels.length;
+  while (end > 2 && !levels[end - 1].files) end -= 1;
+  return levels.slice(0, end);
 }
 
 // Vertical extent of the table at `index` of a row.
@@ -64,7 +73,7 @@ export function shadeBy(mode, state) {
     return scaled(read, greatest(read));
   }
   const age = (table) => Math.log1p(Math.max(0, state.at - table[CREATED]) / 1000);
-  const oldest = greatest(age);
+  const oldest = Math.max(greatest(age), OLD);
   return scaled((table) => oldest - age(table) * 0.98, oldest);
 }
 

@@ -77,7 +77,7 @@ function memtableWords(memtables) {
   const waiting = memtables.filter((one) => one.state === "immutable").length;
   const flushing = memtables.filter((one) => one.state === "flushing").length;
   const active = memtables.find((one) => one.state === "active");
-  const parts = [active && `${bytes(active.bytes)} of ${bytes(active.limit)}`, flushing && `${flushing} being flushed`, waiting && `${waiting} waiting`];
+  const parts = [active && bytes(active.bytes) + (active.limit ? ` of ${bytes(active.limit)}` : ""), flushing && `${flushing} being flushed`, waiting && `${waiting} waiting`];
   return parts.filter(Boolean).join(", ");
 }
 

@@ -92,11 +92,15 @@ export function report(error) {
   notice.set({ words: error.message, bad: true });
 }
 
-async function load() {
-  const [state, second, log] = await Promise.all([get("state"), get("sample"), get("log", { count: 200 }), loadHour()]);
-  database.set(state);
-  sample.set(second);
-  events.set(log.slice().sort((a, b) => b.at - a.at));
+// Each part comes for itself: a part that fails does not hide the others.
+function load() {
+  const part = (promise, show) => promise.then(show).catch(report);
+  return Promise.all([
+    part(get("state"), (state) => database.set(state)),
+    part(get("sample"), (second) => sample.set(second)),
+    part(get("log", { count: 200 }), (log) => events.set(log.slice().sort((a, b) => b.at - a.at))),
+    part(loadHour()),
+  ]);
 }
 
 // Loads all state now and after each new connection: a hidden page has missed seconds.
@@ -112,7 +116,7 @@ export function start() {
     event: (event) => events.set([event, ...events.value].slice(0, MAX_EVENTS)),
   };
   listen(handlers, {
-    opened: () => load().then(() => connection.set("live"), report),
+    opened: () => load().then(() => connection.value !== "refused" && connection.set("live")),
     lost: () => {
       if (connection.value === "refused") return;
       connection.set("lost");
