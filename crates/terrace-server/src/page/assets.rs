@@ -11,20 +11,32 @@ use super::http::{PageBody, PageResponse, bytes_response, response};
 /// File of the page.
 pub(super) struct Asset {
     pub(super) name: &'static str,
-    media_type: &'static str,
     content: &'static [u8],
 }
 
 macro_rules! asset {
-    ($name:literal, $media_type:expr) => {
-        Asset { name: $name, media_type: $media_type, content: include_bytes!(concat!("assets/", $name)) }
+    ($name:literal) => {
+        Asset { name: $name, content: include_bytes!(concat!("assets/", $name)) }
     };
 }
 
 const HTML: &str = "text/html; charset=utf-8";
 
+impl Asset {
+    /// Media type by the end of the name.
+    fn media_type(&self) -> &'static str {
+        match self.name.rsplit_once('.').map_or("", |(_, end)| end) {
+            "html" => HTML,
+            "css" => "text/css; charset=utf-8",
+            "js" => "text/javascript; charset=utf-8",
+            "svg" => "image/svg+xml",
+            _ => "application/octet-stream",
+        }
+    }
+}
+
 /// Files of the page. `index.html` is the page itself.
-pub(super) static ASSETS: &[Asset] = &[asset!("index.html", HTML)];
+pub(super) static ASSETS: &[Asset] = &[asset!("index.html")];
 
 /// Page for a browser without access.
 const NO_ACCESS: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Terrace</title>\n\
@@ -37,9 +49,9 @@ pub(super) fn respond(name: &str, known_tag: Option<&str>) -> Option<PageRespons
     let asset = &ASSETS[index];
     let tag = &tags()[index];
     let mut found = if known_tag == Some(tag.as_str()) {
-        response(StatusCode::NOT_MODIFIED, asset.media_type, PageBody::Bytes(None))
+        response(StatusCode::NOT_MODIFIED, asset.media_type(), PageBody::Bytes(None))
     } else {
-        bytes_response(StatusCode::OK, asset.media_type, Bytes::from_static(asset.content))
+        bytes_response(StatusCode::OK, asset.media_type(), Bytes::from_static(asset.content))
     };
     found.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     if let Ok(tag) = HeaderValue::from_str(tag) {
@@ -57,7 +69,8 @@ pub(super) fn no_access() -> PageResponse {
 fn tags() -> &'static [String] {
     static TAGS: OnceLock<Vec<String>> = OnceLock::new();
     TAGS.get_or_init(|| {
-        let tag = |asset: &Asset| format!("\"{:08x}-{:x}\"", crc32c::crc32c(asset.content), asset.content.len());
+        let tag =
+            |asset: &Asset| format!("\"{:08x}-{:x}\"", crc32c::crc32c(asset.content), asset.content.len());
         ASSETS.iter().map(tag).collect()
     })
 }
