@@ -142,12 +142,23 @@ impl ServerConfig {
 pub struct PageConfig {
     /// TCP port, 0 for a free one.
     pub port: u16,
-    /// True if a port that is in use is an error. Otherwise the server then runs without a page.
-    pub is_required: bool,
+    /// Choice if the port is in use.
+    pub if_busy: IfBusy,
     /// Name of the host under which a proxy serves the page.
     pub host: Option<String>,
     /// The page may change data.
     pub writes: bool,
+}
+
+/// Choice of a server if the port of its page is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfBusy {
+    /// The server does not start.
+    Fail,
+    /// The server runs without a page.
+    NoPage,
+    /// The page gets a free port.
+    FreePort,
 }
 
 /// TLS port with its certificates.

@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace::{CompactionReason, Event, EventListener};
+use terrace::{CompactionInputs, CompactionReason, Event, EventListener, TableChanges};
 use terrace_env::Clock;
 use terrace_sync::native_locks::Mutex;
+
+use crate::page::EditLog;
 
 /// Maximum number of kept events.
 const MAX_EVENTS: usize = 1000;
@@ -49,12 +51,24 @@ struct EngineState {
     delay_per_kib: u64,
     /// Time and text of the last failure of background work.
     retry: Option<(u64, String)>,
+    flushes: Vec<RunningFlush>,
+    compaction: Option<CompactionInputs>,
+}
+
+/// Flush that a job executes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunningFlush {
+    table: u64,
+    /// Milliseconds since 1970.
+    pub(crate) started_at: u64,
 }
 
 /// Last events of the engine. The engine calls it, so it returns at once.
 pub(crate) struct EngineEvents {
     clock: Arc<dyn Clock>,
     state: Mutex<EngineState>,
+    /// Last changes of the set of tables.
+    pub(crate) edits: Mutex<EditLog>,
     /// Listener of the caller of the server.
     next: Option<Arc<dyn EventListener>>,
 }
@@ -67,7 +81,7 @@ impl std::fmt::Debug for EngineEvents {
 
 impl EngineEvents {
     pub(crate) fn new(clock: Arc<dyn Clock>, next: Option<Arc<dyn EventListener>>) -> EngineEvents {
-        EngineEvents { clock, state: Mutex::default(), next }
+        EngineEvents { clock, state: Mutex::default(), edits: Mutex::default(), next }
     }
 
     /// Returns the last `count` events, the oldest one first.
@@ -97,6 +111,12 @@ impl EngineEvents {
         drop(state);
         marks.sort_by_key(|mark| mark.at_ms);
         marks
+    }
+
+    /// Running flushes, and the inputs of the running compaction.
+    pub(crate) fn running(&self) -> (Vec<RunningFlush>, Option<CompactionInputs>) {
+        let state = self.state.lock();
+        (state.flushes.clone(), state.compaction.clone())
     }
 
     /// Bytes of all flushed tables.
@@ -133,16 +153,29 @@ impl EventListener for EngineEvents {
             next.on_event(event);
         }
     }
+
+    fn on_table_changes(&self, changes: &TableChanges) {
+        self.edits.lock().record(changes, self.clock.wall_us() / 1000);
+        if let Some(next) = &self.next {
+            next.on_table_changes(changes);
+        }
+    }
 }
 
 impl EngineState {
     fn record(&mut self, event: &Event, at_ms: u64) {
         match event {
-            Event::FlushEnd { table_bytes, time, .. } => {
+            Event::FlushBegin { table, .. } => {
+                self.flushes.push(RunningFlush { table: *table, started_at: at_ms });
+            }
+            Event::CompactionBegin(inputs) => self.compaction = Some(inputs.clone()),
+            Event::FlushEnd { table, table_bytes, time, .. } => {
+                self.flushes.retain(|flush| flush.table != *table);
                 self.flushed_bytes += table_bytes;
                 self.mark(1, Mark { at_ms, kind: "flush", cause: "memtable", time: *time });
             }
             Event::CompactionEnd { inputs, time, .. } => {
+                self.compaction = None;
                 let cause = reason(inputs.reason);
                 self.mark(2, Mark { at_ms, kind: "compaction", cause, time: *time });
             }
@@ -150,13 +183,23 @@ impl EngineState {
                 self.mark(0, Mark { at_ms, kind: "stall", cause, time: *time });
             }
             Event::WriteDelay { nanos_per_kib, .. } => self.delay_per_kib = *nanos_per_kib,
-            Event::BackgroundRetry { error } => self.retry = Some((at_ms, error.to_string())),
+            Event::BackgroundRetry { error } => {
+                self.retry = Some((at_ms, error.to_string()));
+                self.end_jobs();
+            }
             Event::WritesRefused { cause } => {
+                self.end_jobs();
                 let cause = if cause.is_retryable() { "disk_full" } else { "refused" };
                 self.mark(0, Mark { at_ms, kind: "refused", cause, time: Duration::ZERO });
             }
             _ => {}
         }
+    }
+
+    /// Forgets the running jobs. One of them has failed, and a retry begins with an event.
+    fn end_jobs(&mut self) {
+        self.flushes.clear();
+        self.compaction = None;
     }
 
     fn mark(&mut self, slot: usize, mark: Mark) {

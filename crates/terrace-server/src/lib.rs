@@ -33,7 +33,7 @@ mod systemd;
 mod threads;
 mod users;
 
-pub use config::{PageConfig, ServeError, ServerConfig, TlsConfig};
+pub use config::{IfBusy, PageConfig, ServeError, ServerConfig, TlsConfig};
 pub use conn::TlsFiles;
 pub use std::net::IpAddr;
 

@@ -22,7 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::command::is_category;
-use crate::config::{ServeError, ServerConfig};
+use crate::config::{IfBusy, ServeError, ServerConfig};
 use crate::conn::{
     BlockedClients, ChannelKind, ClientRegistry, LoginAttempts, Monitors, NewConnection, Pause, PubSub,
     SLOW_THREADS, SlowPool, Tls, Worker,
@@ -153,12 +153,14 @@ fn bind_metrics(config: &ServerConfig) -> Result<Option<std::net::TcpListener>, 
 /// without a page.
 fn bind_page(config: &ServerConfig) -> Result<(Option<std::net::TcpListener>, Option<u16>), ServeError> {
     let Some(page) = &config.page else { return Ok((None, None)) };
+    let failed = |error| ServeError::Listen(format!("127.0.0.1:{} for the page", page.port), error);
     match page::bind(page.port) {
-        Ok(listener) => Ok((Some(listener), None)),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && !page.is_required => {
-            Ok((None, Some(page.port)))
-        }
-        Err(error) => Err(ServeError::Listen(format!("127.0.0.1:{} for the page", page.port), error)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match page.if_busy {
+            IfBusy::Fail => Err(failed(error)),
+            IfBusy::NoPage => Ok((None, Some(page.port))),
+            IfBusy::FreePort => Ok((Some(page::bind(0).map_err(failed)?), None)),
+        },
+        bound => Ok((Some(bound.map_err(failed)?), None)),
     }
 }
 

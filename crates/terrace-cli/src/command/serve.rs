@@ -9,8 +9,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use terrace_env::Env;
 use terrace_server::{
-    Addresses, IpAddr, Layout, PageConfig, ServeError, ServerConfig, SyncMode, TlsConfig, TlsFiles, UserConfig,
-    hash_password, serve,
+    Addresses, IfBusy, IpAddr, Layout, PageConfig, ServeError, ServerConfig, SyncMode, TlsConfig, TlsFiles,
+    UserConfig, hash_password, serve,
 };
 
 use crate::cli::Run;
@@ -106,13 +106,13 @@ struct PageArgs {
 }
 
 /// Port of the web page, if the user names none.
-const PAGE_PORT: u16 = 8379;
+pub(super) const PAGE_PORT: u16 = 8379;
 
 impl PageArgs {
     fn config(self) -> Option<PageConfig> {
         let config = PageConfig {
             port: self.page_port.unwrap_or(PAGE_PORT),
-            is_required: self.page_port.is_some(),
+            if_busy: if self.page_port.is_some() { IfBusy::Fail } else { IfBusy::NoPage },
             host: self.page_host,
             writes: self.page_writes,
         };
@@ -318,14 +318,19 @@ fn check_directory(config: &ServerConfig) -> CommandResult {
     }
 }
 
-/// Prints one line when clients can connect, for people and for scripts that wait for it.
-fn announce(addresses: &Addresses) {
+/// Prints the damage that the open of the database has found.
+pub(super) fn warn_of_damage(addresses: &Addresses) {
     for damage in &addresses.damage {
         let line =
             format!("terrace: warning: corruption: {}; {CORRUPTION_ADVICE}\n", terminal::printable(damage));
         // The message may not be writable.
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
+}
+
+/// Prints one line when clients can connect, for people and for scripts that wait for it.
+fn announce(addresses: &Addresses) {
+    warn_of_damage(addresses);
     let layout = match addresses.layout {
         Layout::Raw => "raw",
         Layout::Typed => "typed",
@@ -344,7 +349,7 @@ fn announce(addresses: &Addresses) {
 }
 
 /// Prints the link to the web page, or why there is none.
-fn announce_page(addresses: &Addresses, out: &mut impl Write) {
+pub(super) fn announce_page(addresses: &Addresses, out: &mut impl Write) {
     // The server works without a reader of its output.
     let _ = match (&addresses.page, addresses.busy_page_port) {
         (Some(link), _) => writeln!(out, "page: {link}"),
@@ -368,7 +373,7 @@ fn client_command(addresses: &Addresses) -> Option<String> {
     Some(format!("redis-cli{host} -p {port}{options}"))
 }
 
-fn failure(error: ServeError) -> Failure {
+pub(super) fn failure(error: ServeError) -> Failure {
     match error {
         ServeError::Config(reason) => Failure::Usage(reason),
         ServeError::Database(reason) => Failure::Database(reason),

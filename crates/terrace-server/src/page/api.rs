@@ -1,11 +1,12 @@
 //! Table of the API. `docs/format/page-api.md` describes each path.
 
+use hyper::Method;
 use hyper::body::Bytes;
 use serde::de::DeserializeOwned;
 
 use super::http::{ApiError, ApiResult, json};
 use super::query::Query;
-use super::{Page, keys, levels, state, value};
+use super::{Page, changes, console, keys, levels, lists, state, tree, value};
 
 /// Request of the API that has passed all checks.
 pub(super) struct ApiRequest {
@@ -31,6 +32,13 @@ pub(super) enum EndpointKind {
     Write,
 }
 
+impl EndpointKind {
+    /// Method of a request.
+    pub(super) fn method(self) -> Method {
+        if self == EndpointKind::Read { Method::GET } else { Method::POST }
+    }
+}
+
 /// Path of the API with its function.
 pub(super) struct Endpoint {
     pub(super) name: &'static str,
@@ -42,9 +50,15 @@ const fn read(name: &'static str, run: fn(&Page, &ApiRequest) -> ApiResult) -> E
     Endpoint { name, kind: EndpointKind::Read, run }
 }
 
-/// Returns the path `name`.
-pub(super) fn find(name: &str) -> Option<&'static Endpoint> {
-    ENDPOINTS.iter().find(|endpoint| endpoint.name == name)
+const fn post(name: &'static str, kind: EndpointKind, run: fn(&Page, &ApiRequest) -> ApiResult) -> Endpoint {
+    Endpoint { name, kind, run }
+}
+
+/// Returns the function of the path `name` for the method `method`, or for another method.
+pub(super) fn find(name: &str, method: &Method) -> Option<&'static Endpoint> {
+    let mut named = ENDPOINTS.iter().filter(|endpoint| endpoint.name == name);
+    let first = named.clone().next();
+    named.find(|endpoint| endpoint.kind.method() == *method).or(first)
 }
 
 /// All paths below `/api/v1/`.
@@ -55,6 +69,18 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     // The router opens the stream.
     read("events", |_, _| Ok(Bytes::new())),
     read("levels", levels::levels),
+    read("table", levels::table),
+    read("edits", levels::edits),
     read("keys", keys::keys),
+    read("tree", tree::tree),
     read("value", value::value),
+    read("slowlog", lists::slowlog),
+    read("clients", lists::clients),
+    read("commands", lists::commands),
+    read("settings", lists::settings),
+    read("log", lists::log),
+    post("console", EndpointKind::Post, console::console),
+    post("value", EndpointKind::Write, changes::set_value),
+    post("delete", EndpointKind::Write, changes::delete),
+    post("undo", EndpointKind::Write, changes::undo),
 ];

@@ -11,57 +11,66 @@ use super::http::{PageBody, PageResponse, bytes_response, response};
 /// File of the page.
 pub(super) struct Asset {
     pub(super) name: &'static str,
-    media_type: &'static str,
     content: &'static [u8],
 }
 
 macro_rules! asset {
-    ($name:literal, $media_type:expr) => {
-        Asset { name: $name, media_type: $media_type, content: include_bytes!(concat!("assets/", $name)) }
+    ($name:literal) => {
+        Asset { name: $name, content: include_bytes!(concat!("assets/", $name)) }
     };
 }
 
 const HTML: &str = "text/html; charset=utf-8";
-const CSS: &str = "text/css; charset=utf-8";
-const JS: &str = "text/javascript; charset=utf-8";
-const SVG: &str = "image/svg+xml";
+
+impl Asset {
+    /// Media type by the end of the name.
+    fn media_type(&self) -> &'static str {
+        match self.name.rsplit_once('.').map_or("", |(_, end)| end) {
+            "html" => HTML,
+            "css" => "text/css; charset=utf-8",
+            "js" => "text/javascript; charset=utf-8",
+            "svg" => "image/svg+xml",
+            _ => "application/octet-stream",
+        }
+    }
+}
 
 /// Files of the page. `index.html` is the page itself.
 pub(super) static ASSETS: &[Asset] = &[
-    asset!("activity.js", JS),
-    asset!("api.js", JS),
-    asset!("app.css", CSS),
-    asset!("app.js", JS),
-    asset!("bytes.js", JS),
-    asset!("chart-list.js", JS),
-    asset!("chart.js", JS),
-    asset!("charts.js", JS),
-    asset!("clipboard.js", JS),
-    asset!("console.js", JS),
-    asset!("format.js", JS),
-    asset!("header.js", JS),
-    asset!("health.js", JS),
-    asset!("icon.svg", SVG),
-    asset!("index.html", HTML),
-    asset!("key-edit.js", JS),
-    asset!("key-list.js", JS),
-    asset!("key-row.js", JS),
-    asset!("key-tree.js", JS),
-    asset!("keys.js", JS),
-    asset!("levels-canvas.js", JS),
-    asset!("levels-history.js", JS),
-    asset!("levels-model.js", JS),
-    asset!("levels-table.js", JS),
-    asset!("levels.js", JS),
-    asset!("notice.js", JS),
-    asset!("palette.js", JS),
-    asset!("preact-htm.js", JS),
-    asset!("store.js", JS),
-    asset!("theme.js", JS),
-    asset!("uplot.js", JS),
-    asset!("viewer.js", JS),
-    asset!("virtual-list.js", JS),
-    asset!("widgets.js", JS),
+    asset!("activity.js"),
+    asset!("api.js"),
+    asset!("app.css"),
+    asset!("app.js"),
+    asset!("bytes.js"),
+    asset!("chart-list.js"),
+    asset!("chart.js"),
+    asset!("charts.js"),
+    asset!("clipboard.js"),
+    asset!("console.js"),
+    asset!("format.js"),
+    asset!("header.js"),
+    asset!("health.js"),
+    asset!("icon.svg"),
+    asset!("index.html"),
+    asset!("key-edit.js"),
+    asset!("key-list.js"),
+    asset!("key-row.js"),
+    asset!("key-tree.js"),
+    asset!("keys.js"),
+    asset!("levels-canvas.js"),
+    asset!("levels-history.js"),
+    asset!("levels-model.js"),
+    asset!("levels-table.js"),
+    asset!("levels.js"),
+    asset!("notice.js"),
+    asset!("palette.js"),
+    asset!("preact-htm.js"),
+    asset!("store.js"),
+    asset!("theme.js"),
+    asset!("uplot.js"),
+    asset!("viewer.js"),
+    asset!("virtual-list.js"),
+    asset!("widgets.js"),
 ];
 
 /// Page for a browser without access.
@@ -75,9 +84,9 @@ pub(super) fn respond(name: &str, known_tag: Option<&str>) -> Option<PageRespons
     let asset = &ASSETS[index];
     let tag = &tags()[index];
     let mut found = if known_tag == Some(tag.as_str()) {
-        response(StatusCode::NOT_MODIFIED, asset.media_type, PageBody::Bytes(None))
+        response(StatusCode::NOT_MODIFIED, asset.media_type(), PageBody::Bytes(None))
     } else {
-        bytes_response(StatusCode::OK, asset.media_type, Bytes::from_static(asset.content))
+        bytes_response(StatusCode::OK, asset.media_type(), Bytes::from_static(asset.content))
     };
     found.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     if let Ok(tag) = HeaderValue::from_str(tag) {
@@ -95,7 +104,8 @@ pub(super) fn no_access() -> PageResponse {
 fn tags() -> &'static [String] {
     static TAGS: OnceLock<Vec<String>> = OnceLock::new();
     TAGS.get_or_init(|| {
-        let tag = |asset: &Asset| format!("\"{:08x}-{:x}\"", crc32c::crc32c(asset.content), asset.content.len());
+        let tag =
+            |asset: &Asset| format!("\"{:08x}-{:x}\"", crc32c::crc32c(asset.content), asset.content.len());
         ASSETS.iter().map(tag).collect()
     })
 }

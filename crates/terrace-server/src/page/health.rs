@@ -102,6 +102,7 @@ fn stalled(stats: &Stats, sample: &Sample) -> Option<Health> {
 /// Health of a database whose reads go to the storage.
 fn cold_cache(sample: &Sample, cache_misses: u64) -> Option<Health> {
     let hit = sample.cache_hit.filter(|hit| *hit < COLD_CACHE && cache_misses >= MIN_CACHE_MISSES)?;
-    let words = format!("cold cache: {:.0} % of {cache_misses} block reads went to storage", (1.0 - hit) * 100.0);
+    let words =
+        format!("cold cache: {:.0} % of {cache_misses} block reads went to storage", (1.0 - hit) * 100.0);
     Some(health("warn", "cold_cache", words))
 }

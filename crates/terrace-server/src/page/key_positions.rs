@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn table(smallest: &str, largest: &str, bytes: u64) -> TableRow {
-        TableRow { bytes, ..TableRow::new(0, 0, smallest.into(), largest.into()) }
+        TableRow::new(0, terrace::TableInfo::new(0, bytes, smallest.into(), largest.into()), 0)
     }
 
     fn check(tables: &[TableRow], expected: &[(f64, f64)]) {
@@ -85,11 +85,10 @@ mod tests {
             &[(0.0, 0.25), (0.25, 0.5), (0.5, 1.0)],
         );
         // The upper table covers both lower ones.
-        check(&[table("a", "d", 0), table("a", "b", 10), table("c", "d", 30)], &[
-            (0.0, 1.0),
-            (0.0, 0.25),
-            (0.25, 1.0),
-        ]);
+        check(
+            &[table("a", "d", 0), table("a", "b", 10), table("c", "d", 30)],
+            &[(0.0, 1.0), (0.0, 0.25), (0.25, 1.0)],
+        );
     }
 
     #[test]

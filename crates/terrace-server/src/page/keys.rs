@@ -120,7 +120,7 @@ pub(super) fn listed_key(
         type_name: type_name(store.layout, found.header.value_type),
         size: size(found.header.value_type, found.value),
         ttl_ms: found.header.expires_at.map(|at| at.saturating_sub(now_ms)),
-        scheme: schemes.name(found.key, found.value),
+        scheme: schemes.name(found.key),
     }
 }
 
@@ -138,41 +138,44 @@ fn size(value_type: ValueType, value: &[u8]) -> u64 {
     value.get(8..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
+/// Number of databases.
+pub(super) fn database_count(store: &Store) -> usize {
+    if store.layout == Layout::Raw { 1 } else { DATABASES }
+}
+
 /// Database of the argument `db`.
 pub(super) fn database(store: &Store, request: &ApiRequest) -> ApiResult<u8> {
-    let count = if store.layout == Layout::Raw { 1 } else { DATABASES as u64 };
+    let count = database_count(store) as u64;
     let number = request.query.number("db", 0)?;
     if number >= count {
-        return Err(ApiError::bad_request(format!("The argument \"db\" is {number}, expected less than {count}.")));
+        return Err(ApiError::bad_request(format!(
+            "The argument \"db\" is {number}, expected less than {count}."
+        )));
     }
     Ok(number as u8)
 }
 
 /// Position of the argument `from`, or of the stored position that `fromId` names.
 pub(super) fn from(store: &Store, request: &ApiRequest) -> ApiResult<Option<Vec<u8>>> {
-    match stored_key(store, request, "fromId")? {
-        Some(key) => Ok(Some(key)),
-        None => Ok(request.query.get("from").filter(|from| !from.is_empty()).map(<[u8]>::to_vec)),
+    if request.query.get("fromId").is_some() {
+        return stored_key(store, request.query.number("fromId", 0)?).map(Some);
     }
+    Ok(request.query.get("from").filter(|from| !from.is_empty()).map(<[u8]>::to_vec))
 }
 
 /// Key of the argument `key`, or the stored key that `keyId` names.
 pub(super) fn key(store: &Store, request: &ApiRequest) -> ApiResult<Vec<u8>> {
-    match stored_key(store, request, "keyId")? {
-        Some(key) => Ok(key),
-        None => {
-            let key = request.query.get("key");
-            Ok(key.ok_or_else(|| ApiError::bad_request("The argument \"key\" is missing."))?.to_vec())
-        }
+    if request.query.get("keyId").is_some() {
+        return stored_key(store, request.query.number("keyId", 0)?);
     }
+    let key = request.query.get("key");
+    Ok(key.ok_or_else(|| ApiError::bad_request("The argument \"key\" is missing."))?.to_vec())
 }
 
-fn stored_key(store: &Store, request: &ApiRequest, name: &str) -> ApiResult<Option<Vec<u8>>> {
-    if request.query.get(name).is_none() {
-        return Ok(None);
-    }
-    let key = store.cursors.get(request.query.number(name, 0)?);
-    key.map(Some).ok_or_else(|| ApiError::not_found("The server has forgotten the position; reload the list."))
+/// Stored key `id`.
+pub(super) fn stored_key(store: &Store, id: u64) -> ApiResult<Vec<u8>> {
+    let key = store.cursors.get(id);
+    key.ok_or_else(|| ApiError::not_found("The server has forgotten the position; reload the list."))
 }
 
 /// Cursor of a position. A long one is stored on the server, because addresses are limited.

@@ -28,7 +28,7 @@ const MAX_HEADERS: usize = 64;
 /// Time after which a connection ends whose client does not accept bytes.
 const MAX_UNSENT_TIME: Duration = Duration::from_secs(20);
 /// Number of threads that read the database for the page.
-const READER_THREADS: usize = 2;
+const READER_THREADS: usize = 4;
 
 /// Binds the listener on the loopback address.
 pub(crate) fn bind(port: u16) -> io::Result<std::net::TcpListener> {

@@ -14,23 +14,28 @@
 mod access;
 mod api;
 mod assets;
+mod changes;
+mod console;
 mod edit_log;
 mod event_streams;
 mod health;
 mod history;
 mod http;
+mod jobs;
 mod json_bytes;
 mod key_positions;
 mod key_schemes;
 mod keys;
 mod levels;
 mod listener;
+mod lists;
 mod members;
 mod query;
 mod router;
 mod sample;
 mod sampler;
 mod state;
+mod tree;
 mod value;
 
 use std::sync::Arc;
@@ -38,8 +43,11 @@ use std::sync::Arc;
 use terrace_sync::native_locks::Mutex;
 
 pub(crate) use access::PageAccess;
+use changes::UndoLog;
+pub(crate) use edit_log::EditLog;
 use event_streams::EventStreams;
 use history::History;
+use levels::CachedTables;
 pub(crate) use listener::{bind, run};
 use sample::Sample;
 pub(crate) use sampler::run as run_sampler;
@@ -54,6 +62,9 @@ pub(crate) struct Page {
     streams: EventStreams,
     history: Mutex<History>,
     latest: Mutex<Arc<Sample>>,
+    undo_log: Mutex<UndoLog>,
+    /// Description of the current tables.
+    tables: Mutex<CachedTables>,
 }
 
 impl Page {
@@ -65,6 +76,8 @@ impl Page {
             streams: EventStreams::default(),
             history: Mutex::default(),
             latest: Mutex::default(),
+            undo_log: Mutex::default(),
+            tables: Mutex::default(),
         }
     }
 

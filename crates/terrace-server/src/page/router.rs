@@ -53,7 +53,7 @@ pub(super) async fn respond(page: &Arc<Page>, request: Request<Incoming>) -> Pag
         };
     }
     match request.uri().path().strip_prefix(API) {
-        Some(name) => match find(name) {
+        Some(name) => match find(name, request.method()) {
             Some(endpoint) => match check(page, endpoint, request.method(), headers, host) {
                 Ok(()) => run(page, endpoint, request).await,
                 Err(error) => json_response(Err(error)),
@@ -85,8 +85,7 @@ fn token(query: Option<&str>) -> Option<&str> {
 fn exchange(page: &Page, token: &str) -> PageResponse {
     let Some(cookie) = page.access.exchange(token) else { return assets::no_access() };
     let name = page.access.cookie_name();
-    let mut found =
-        response(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", PageBody::Bytes(None));
+    let mut found = response(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", PageBody::Bytes(None));
     let cookie = format!("{name}={cookie}; HttpOnly; SameSite=Strict; Path=/");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         found.headers_mut().insert(SET_COOKIE, cookie);
@@ -116,7 +115,7 @@ fn check(
     host: &str,
 ) -> Result<(), ApiError> {
     let forbidden = |text: &'static str| Err(ApiError::new(StatusCode::FORBIDDEN, text));
-    let expected = if endpoint.kind == EndpointKind::Read { Method::GET } else { Method::POST };
+    let expected = endpoint.kind.method();
     if *method != expected {
         let text = format!("The path needs the method {expected}.");
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, text));

@@ -8,8 +8,9 @@ use super::Page;
 use super::api::ApiRequest;
 use super::history::{COLUMNS, Row};
 use super::http::{ApiError, ApiResult, json};
+use super::keys::database_count;
 use crate::command::{Flags, Handler, all_commands};
-use crate::store::{DATABASES, KeyRange, Layout, Scratch, View};
+use crate::store::{KeyRange, Scratch, View};
 
 /// Character that separates the parts of keys in the tree.
 pub(super) const SEPARATOR: &str = ":";
@@ -19,7 +20,8 @@ pub(super) fn state(page: &Page, _request: &ApiRequest) -> ApiResult {
     let shared = &page.shared;
     let store = &shared.store;
     let path = &shared.settings.fixed.dir;
-    let name = std::path::Path::new(path).file_name().map_or(path.as_str().into(), |name| name.to_string_lossy());
+    let name =
+        std::path::Path::new(path).file_name().map_or(path.as_str().into(), |name| name.to_string_lossy());
     let age = shared.clock.monotonic().saturating_sub(shared.started_at);
     let started_at = Duration::from_micros(shared.clock.wall_us()).saturating_sub(age);
     let commands = all_commands().filter(|command| !matches!(command.handler, Handler::Unsupported));
@@ -55,9 +57,8 @@ pub(super) fn state(page: &Page, _request: &ApiRequest) -> ApiResult {
 /// Databases with a key. Database 0 is always among them.
 fn databases(page: &Page) -> ApiResult<Vec<u8>> {
     let store = &page.shared.store;
-    let count = if store.layout == Layout::Raw { 1 } else { DATABASES as u8 };
     let mut found = Vec::new();
-    for database in 0..count {
+    for database in 0..database_count(store) as u8 {
         let mut scratch = Scratch::new(0, true);
         let mut view = View::new(store, &mut scratch);
         if database == 0 || view.scan(database, KeyRange::all())?.next()?.is_some() {

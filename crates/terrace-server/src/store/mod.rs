@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use terrace::{Comparator, Db, FollowOptions, Options, WriteBatch, WriteOptions};
+use terrace::{Bytewise, Comparator, Db, FollowOptions, Options, WriteBatch, WriteOptions};
 use terrace_env::FileSystem;
 use terrace_sync::native_locks::Mutex;
 
@@ -168,9 +168,19 @@ impl Store {
         &*self.comparator
     }
 
+    /// True for the order of LevelDB.
+    pub(crate) fn is_bytewise(&self) -> bool {
+        self.comparator.name() == Bytewise.name()
+    }
+
     /// Bytes that the file system of the directory has free, if it tells them.
     pub(crate) fn free_space(&self) -> Option<u64> {
         self.fs.free_space(&self.dir).ok()
+    }
+
+    /// Milliseconds since 1970 of the last change of a file of the directory.
+    pub(crate) fn modified_ms(&self, name: &str) -> Option<u64> {
+        self.fs.modified_us(&self.dir.join(name)).ok().map(|us| us / 1000)
     }
 
     /// Milliseconds since 1970.

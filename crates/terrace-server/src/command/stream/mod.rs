@@ -26,8 +26,8 @@ use crate::store::{MemberRange, MemberScan, Object, StoredValue, ValueType, View
 
 pub(super) use add::{xadd, xdel, xlen, xsetid, xtrim};
 pub(super) use claim::{xautoclaim, xclaim};
-use entry::encode as encode_entry;
 pub(super) use entry::decode as decode_entry;
+use entry::encode as encode_entry;
 pub(super) use group::{Group, GroupEdit, Pending};
 pub(super) use groups::xgroup;
 pub(super) use id::StreamId;
