@@ -21,6 +21,7 @@ mod objects;
 mod observation;
 mod ordered;
 mod ordered_model;
+mod page_in_browser;
 mod power_cuts;
 mod process;
 mod pubsub;
