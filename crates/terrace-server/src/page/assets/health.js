@@ -11,7 +11,7 @@ export const CAUSES = {
   publish: { colour: "cause-other", short: "waiting", words: "waited for earlier writes", parts: ["figure:p99", "chart:stalls"] },
   sync: { colour: "cause-other", short: "waiting", words: "waited for a sync", parts: ["figure:p99", "chart:stalls"] },
   cold_cache: { colour: "cause-other", short: "cold cache", words: "reads miss the block cache", parts: ["figure:p99", "chart:cache"] },
-  disk_full: { colour: "cause-space", short: "disk full", words: "the disk is full", parts: ["figure:disk", "figure:writes"] },
+  disk_full: { colour: "cause-space", short: "disk full", words: "the disk is full", parts: ["figure:disk", "figure:writes", "chart:stalls"] },
   refused: { colour: "cause-space", short: "refused", words: "writes refused", parts: ["figure:writes", "chart:throughput"] },
 };
 
