@@ -37,17 +37,30 @@ function textOrHex(data) {
   return { hex: data.toString("hex") };
 }
 
+// Longer keys are cut, as the real server does.
+const MAX_KEY = 4096;
+
 // A database of planted keys before the computed ones, and changes by the page.
 class Keys {
   constructor() {
     this.planted = new Map(space.HOSTILE.map(([key, value]) => [Buffer.from(key).toString("hex"), Buffer.from(value)]));
     this.planted.set(space.NOT_UTF8.hex, Buffer.from([0xff, 0xfe, 0, 1, 2]));
     this.undo = new Map();
+    this.long = [];
+  }
+
+  name(data) {
+    if (data.length <= MAX_KEY) return textOrHex(data);
+    return { ...textOrHex(data.subarray(0, MAX_KEY)), total: data.length, id: this.long.push(data) - 1 };
+  }
+
+  argument({ key, keyId }) {
+    return keyId === undefined ? bytesOf(key) : this.long[keyId];
   }
 
   list() {
     return [...this.planted].sort(([a], [b]) => (a < b ? -1 : 1)).map(([hex, value]) => ({
-      key: textOrHex(Buffer.from(hex, "hex")), type: "string", size: value.length, ttlMs: null, scheme: null,
+      key: this.name(Buffer.from(hex, "hex")), type: "string", size: value.length, ttlMs: null, scheme: null,
     }));
   }
 
@@ -105,11 +118,11 @@ class Keys {
   }
 
   value(args) {
-    const data = bytesOf(args.key);
+    const data = this.argument(args);
     const own = this.planted.get(data.toString("hex"));
     const index = space.lowerBound(data.toString("utf8"));
     if (!own && space.keyAt(index) !== data.toString("utf8")) throw new Failure(404, "The key does not exist.");
-    const about = own ? { key: textOrHex(data), type: "string", size: own.length, ttlMs: null } : space.describe(index);
+    const about = own ? { key: this.name(data), type: "string", size: own.length, ttlMs: null } : space.describe(index);
     if (about.type === "string") {
       const whole = own ?? Buffer.from(`45.75,4.85 ${index}`);
       const offset = Number(args.offset ?? 0);

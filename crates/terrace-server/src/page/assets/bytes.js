@@ -25,7 +25,7 @@ export function toBytes(value) {
 }
 
 export const encodeText = (text) => encoder.encode(text);
-export const sameBytes = (a, b) => a === b || (a && b && a.text === b.text && a.hex === b.hex);
+export const sameBytes = (a, b) => a === b || (a && b && a.text === b.text && a.hex === b.hex && a.total === b.total);
 
 // Percent-encoding of the exact bytes, for a query.
 export function toQuery(data) {
@@ -33,6 +33,10 @@ export function toQuery(data) {
   for (const byte of data) text += `%${byte.toString(16).padStart(2, "0")}`;
   return text;
 }
+
+// The server keeps a long key under a number, and sends only its first bytes.
+export const keyArgument = (key) => (key.id === undefined ? { key: toBytes(key) } : { keyId: key.id });
+export const cursorOf = ({ key }) => (key.id === undefined ? toQuery(toBytes(key)) : `&fromId=${key.id}`);
 
 function escapeCharacter(character) {
   return SHORT[character] ?? `\\u{${character.codePointAt(0).toString(16)}}`;

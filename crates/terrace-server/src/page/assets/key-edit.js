@@ -23,7 +23,7 @@ async function change(path, content, words, onUndone) {
   }
 }
 
-export const deleteKey = ({ key, bytes, db }, onUndone) => change("delete", { key: bytes, db }, `Deleted ${oneLine(key.key, 40)}.`, () => onUndone(false));
+export const deleteKey = ({ key, argument, db }, onUndone) => change("delete", { ...argument, db }, `Deleted ${oneLine(key.key, 40)}.`, () => onUndone(false));
 
 const parseHex = (text) => {
   const digits = text.replace(/\s+/g, "");
@@ -41,7 +41,7 @@ export function Editor({ chosen, data, onDone, onUndone }) {
   useEffect(() => area.current.focus(), []);
   const value = parsed(text, form);
   const save = async () => {
-    const content = { key: chosen.bytes, db: chosen.db, value, ttlMs: chosen.key.ttlMs ?? null };
+    const content = { ...chosen.argument, db: chosen.db, value, ttlMs: chosen.key.ttlMs ?? null };
     if (await change("value", content, `Changed ${oneLine(chosen.key.key, 40)}.`, onUndone)) onDone(true);
   };
   const switchForm = (next) => {

@@ -1,7 +1,7 @@
 // Flat list of keys. It keeps a few pages around the view, so ten million keys need little memory.
 import { html, useEffect, useRef, useState } from "./preact-htm.js";
 import { get } from "./api.js";
-import { sameBytes, toBytes, toQuery } from "./bytes.js";
+import { cursorOf, sameBytes, toQuery } from "./bytes.js";
 import { KeyRow } from "./key-row.js";
 import { report } from "./store.js";
 import { VirtualList } from "./virtual-list.js";
@@ -14,7 +14,6 @@ const OPPOSITE = { forward: "backward", backward: "forward" };
 // first load; `next` is the cursor after the last page, or null at the end.
 const EMPTY = { pages: [], first: 0, next: null, atStart: true };
 
-const cursorOf = (entry) => toQuery(toBytes(entry.key));
 const lastOf = (pages) => pages.at(-1)?.at(-1);
 const without = (keys, entry) => keys.filter((other) => !sameBytes(other.key, entry?.key));
 

@@ -29,7 +29,7 @@ function ownPart(node, parent) {
 
 function Folder({ row, id, active, onToggle }) {
   const { node } = row;
-  const keys = node.keys == null ? "" : `${node.keysExact ? "" : "~"}${count(node.keys)}`;
+  const keys = node.keys == null ? "" : `${count(node.keys)}${node.keysExact ? "" : "+"}`;
   return html`<div class="row folder" id=${id} role="treeitem" aria-level=${row.level} aria-expanded=${row.open} data-active=${active} onClick=${onToggle} style=${{ paddingLeft: `${row.level * 16 - 8}px` }}>
     <i class="twist" aria-hidden="true"></i><bdi class="name">${ownPart(node, row.parent?.node)}</bdi>
     <span class="type">${keys && `${keys} keys`}</span><span class="size">${bytes(node.bytes)}</span></div>`;

@@ -1,6 +1,6 @@
 // Panel of the keys: search by prefix, tree or list, and the value of the chosen key.
 import { html, useEffect, useRef, useState } from "./preact-htm.js";
-import { parseEscapes, toBytes } from "./bytes.js";
+import { keyArgument, parseEscapes } from "./bytes.js";
 import { KeyList } from "./key-list.js";
 import { KeyTree } from "./key-tree.js";
 import { Viewer } from "./viewer.js";
@@ -56,7 +56,7 @@ export function Keys() {
   const databases = state.databases ?? [];
   const number = db ?? databases[0] ?? 0;
   const changed = () => setChanges((count) => count + 1);
-  const choose = (key) => setChosen({ key, bytes: toBytes(key.key), db: number });
+  const choose = (key) => setChosen({ key, argument: keyArgument(key.key), db: number });
   const shared = { prefix: parseEscapes(prefix), prefixText: prefix, db: number, changes, chosen, onChoose: choose, onOpen: () => view.current?.focus() };
   return html`<section class="keys" id="keys" aria-labelledby="keys-title">
     <div class="bar"><h2 id="keys-title">Keys</h2>

@@ -69,8 +69,9 @@ function Figures({ model, marks }) {
 
 function jobWords(job) {
   const speed = job.bytesPerSecond ? `, ${bytes(job.bytesPerSecond)}/s` : "";
-  if (job.kind === "flush") return `flushing a memtable: ${percent(job.progress)}${speed}`;
-  return `compacting ${job.from} › ${job.to}: ${percent(job.progress)}${speed}${job.reason ? `, reason: ${job.reason}` : ""}`;
+  const done = job.progress == null ? "" : `: ${percent(job.progress)}`;
+  if (job.kind === "flush") return `flushing a memtable${done}${speed}`;
+  return `compacting ${job.from} › ${job.to}${done}${speed}${job.reason ? `, reason: ${job.reason}` : ""}`;
 }
 
 function memtableWords(memtables) {

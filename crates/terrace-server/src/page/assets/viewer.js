@@ -23,7 +23,7 @@ function join(a, b) {
 // The value so far, and a function that loads the next part of it.
 function useValue(chosen, changes) {
   const [state, setState] = useState(null);
-  const request = (more, signal) => get("value", { key: chosen.bytes, db: chosen.db, count: CHUNK, ...more }, { signal });
+  const request = (more, signal) => get("value", { ...chosen.argument, db: chosen.db, count: CHUNK, ...more }, { signal });
   useEffect(() => {
     setState(null);
     if (!chosen) return undefined;
@@ -39,7 +39,7 @@ function useValue(chosen, changes) {
   const more = async () => {
     try {
       if (state.facts.members) {
-        const page = await get("value", { key: chosen.bytes, db: chosen.db }, { cursor: state.next });
+        const page = await get("value", { ...chosen.argument, db: chosen.db }, { cursor: state.next });
         setState((old) => ({ ...old, members: [...old.members, ...page.members], next: page.next ?? null }));
       } else {
         const part = await request({ offset: state.data.length });
@@ -110,7 +110,7 @@ export function Viewer({ chosen, focus, writes, onChanged, changes }) {
   const remove = async () => (await deleteKey(chosen, onChanged)) && onChanged(true);
   return html`<div class="viewer" ref=${focus} tabindex="-1" aria-label="Value" role="region">
     <div class="bar"><h3><bdi>${oneLine(chosen.key.key, 300)}</bdi></h3>
-      <button class="quiet" onClick=${() => copyText(oneLine(chosen.key.key, Infinity), "key")}>copy key</button></div>
+      <button class="quiet" onClick=${() => copyText(oneLine(chosen.key.key, Infinity), chosen.key.key.total ? "begin of the key" : "key")}>copy key</button></div>
     <div class="bar tools">
       <span class="sum">${entry.type}, ${isString(entry.type) ? bytes(entry.size) : `${exact(entry.size)} ${nounOf(entry.type)}`}${entry.ttlMs == null ? "" : `, expires in ${duration(entry.ttlMs / 1000)}`}</span>
       <span class="spring"></span>
