@@ -12,6 +12,9 @@ export function random(seed) {
   };
 }
 
+// Key of the engine for a key of a user, in the typed layout.
+const record = (key) => ({ hex: `010000${Buffer.from(key).toString("hex")}` });
+
 function run(level, count, next, now, tables, first) {
   const cuts = Array.from({ length: count - 1 }, next).sort((a, b) => a - b);
   const edges = [0, ...cuts, 1];
@@ -45,7 +48,7 @@ export function levels(name, now, large, edit, edits) {
     memtables.push({ bytes: 8 * MIB, limit: 8 * MIB, entries: 48000, state: i === immutable - 1 ? "flushing" : "immutable" });
   }
   return {
-    edit, edits, at: now - (edits - 1 - edit) * 20000, keyRange: { smallest: { text: "AD/Andorra" }, largest: { text: "ZW/Harare" } },
+    edit, edits, at: now - (edits - 1 - edit) * 20000, keyRange: { smallest: record("AD/Andorra"), largest: record("ZW/Harare") },
     memtables, levels: list, tables, jobs: jobs(name, now, tables),
   };
 }

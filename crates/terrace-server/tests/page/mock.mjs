@@ -198,7 +198,7 @@ export function mock({ state = "healthy", large = false, writes = true } = {}) {
     table: (args) => {
       const table = levels(options.state, now(), options.large, EDITS - 1, EDITS).tables.find((entry) => entry[0] === Number(args.number));
       if (!table) throw new Failure(404, "The table does not exist any more.");
-      const key = (share) => ({ text: space.keyAt(Math.floor(share * (space.TOTAL - 1))) });
+      const key = (share) => ({ hex: `010000${Buffer.from(space.keyAt(Math.floor(share * (space.TOTAL - 1)))).toString("hex")}` });
       return { number: table[0], level: table[1], bytes: table[4], smallest: key(table[2]), largest: key(table[3]), createdAt: table[6], reads: table[7], entries: table[5] };
     },
     edits: (args) => Array.from({ length: Math.min(Number(args.count), 1000, EDITS - Number(args.from)) }, (_, i) => {

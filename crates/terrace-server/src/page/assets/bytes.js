@@ -77,6 +77,17 @@ export function decodeText(data, isPart = false) {
   return null;
 }
 
+// Key of a user in a key of the engine, or null. In the typed layout, the byte 1 and two bytes for the
+// namespace precede it; the keys of members and of the server have other first bytes.
+export function userKey(value, layout) {
+  if (layout !== "typed" || !value) return value;
+  const data = toBytes(value);
+  if (data[0] !== 1) return null;
+  const key = data.subarray(3);
+  const text = decodeText(key);
+  return text === null ? { hex: toHex(key) } : { text };
+}
+
 // Bytes of a line that a user typed: \xNN, \n, \r, \t and \\ are escapes.
 export function parseEscapes(line) {
   const result = [];

@@ -88,6 +88,10 @@ function Health() {
   let health = second?.health ?? { state: "wait", words: "connecting" };
   if (status === "lost") health = LOST;
   if (status === "refused") health = REFUSED;
+  const name = useCell(database)?.name;
+  useEffect(() => {
+    document.title = `${health.state === "ok" ? "" : "! "}${name ?? ""} · Terrace`;
+  }, [health.state, name]);
   const since = health.since ? `since ${time(health.since, false)}, ${duration((Date.now() - health.since) / 1000)}` : "";
   return html`<p class="health" data-state=${health.state} role="status" aria-live="polite">
     <span class="dot" aria-hidden="true"></span><strong>${health.words}</strong>${since && html`<span class="since" aria-live="off">${since}</span>`}

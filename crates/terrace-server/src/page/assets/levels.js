@@ -1,7 +1,7 @@
 // Panel of the levels: the picture, its figures, the history, and the table of all files.
 import { html, useEffect, useMemo, useRef, useState } from "./preact-htm.js";
 import { get } from "./api.js";
-import { oneLine, toBytes } from "./bytes.js";
+import { oneLine, toBytes, userKey } from "./bytes.js";
 import { bytes, count, duration, exact, fileName, percent, plural } from "./format.js";
 import { concerns } from "./health.js";
 import { LevelsCanvas } from "./levels-canvas.js";
@@ -9,7 +9,7 @@ import { History } from "./levels-history.js";
 import { BYTES, CREATED, ENTRIES, LEFT, LEVEL, NUMBER, READS, RIGHT, arrange, nearest } from "./levels-model.js";
 import { TableOfFiles } from "./levels-table.js";
 import { usePalette } from "./palette.js";
-import { jobs as liveJobs, latestEdit, report, sample, useCell, wantedKey } from "./store.js";
+import { database, jobs as liveJobs, latestEdit, report, sample, useCell, wantedKey } from "./store.js";
 import { Choice } from "./widgets.js";
 
 const MODES = [["age", "age"], ["reads", "reads"], ["size", "size"]];
@@ -82,6 +82,13 @@ function memtableWords(memtables) {
   return parts.filter(Boolean).join(", ");
 }
 
+// Smallest or largest key of a table; a key of a user leads to the list of keys.
+function EndOfTable({ recordKey }) {
+  const key = userKey(recordKey, useCell(database)?.layout);
+  if (!key) return html`<bdi class="sum">${oneLine(recordKey, 16)}</bdi>`;
+  return html`<button class="link" title="Show in the list of keys" onClick=${() => wantedKey.set({ bytes: toBytes(key) })}><bdi>${oneLine(key, 40)}</bdi></button>`;
+}
+
 // The sentence about one table; its keys come from a request of their own.
 function Detail({ table, now }) {
   const [facts, setFacts] = useState(null);
@@ -101,7 +108,7 @@ function Detail({ table, now }) {
   if (!table) return null;
   const parts = [`level ${table[LEVEL]}`, bytes(table[BYTES]), plural(table[ENTRIES], "entry").replace("entrys", "entries"), `${count(table[READS])} reads`, `${duration((now - table[CREATED]) / 1000)} old`];
   return html`<span class="detail"><b>${fileName(table[NUMBER])}</b> ${parts.join(" · ")}
-    ${facts && html` · <button class="link" title="Show in the list of keys" onClick=${() => wantedKey.set({ bytes: toBytes(facts.smallest) })}><bdi>${oneLine(facts.smallest, 40)}</bdi></button> … <bdi>${oneLine(facts.largest, 40)}</bdi>`}</span>`;
+    ${facts && html` · <${EndOfTable} recordKey=${facts.smallest} /> … <${EndOfTable} recordKey=${facts.largest} />`}</span>`;
 }
 
 // Next table in a direction: left and right in a row, up and down to the row of another level.
@@ -224,6 +231,7 @@ export function Levels() {
   const painter = useRef(null);
   const state = useLevels(edit);
   const running = useCell(liveJobs);
+  const layout = useCell(database)?.layout;
   const marks = concerns(useCell(sample));
   const model = useMemo(() => state && arrange(state), [state]);
   if (!model) return html`<section class="levels" aria-busy="true"><h2>Levels</h2></section>`;
@@ -231,6 +239,7 @@ export function Levels() {
   const jobs = (live && running) || state.jobs || [];
   const table = numberOf(selected) ?? numberOf(hover);
   const shown = table === undefined ? null : placed(model, table);
+  const end = (key) => oneLine(userKey(key, layout) ?? key, 30);
   const { smallest, largest } = state.keyRange ?? {};
   return html`<section class="levels" aria-labelledby="levels-title" data-past=${!live}>
     <div class="bar"><h2 id="levels-title">Levels</h2>
@@ -242,7 +251,7 @@ export function Levels() {
       <button class="quiet" aria-pressed=${asTable} onClick=${() => setAsTable(!asTable)}>files</button>
     </div>
     <div class="level-grid">
-      <div class="axis"><bdi>${view.span === 1 ? oneLine(smallest, 30) : percent(view.from)}</bdi><i></i><bdi>${view.span === 1 ? oneLine(largest, 30) : percent(view.from + view.span)}</bdi></div>
+      <div class="axis"><bdi>${view.span === 1 ? end(smallest) : percent(view.from)}</bdi><i></i><bdi>${view.span === 1 ? end(largest) : percent(view.from + view.span)}</bdi></div>
       <div class="level-labels" aria-hidden="true">${model.rows.map((row) => {
         const part = row.kind === "memtables" ? "memtables" : `level:${row.level}`;
         return html`<span key=${part} style=${{ height: `${row.height}px` }} data-mark=${marks.get(part)}>${row.kind === "memtables" ? "mem" : row.level}</span>`;
