@@ -68,7 +68,7 @@ function rangeY(chart, latest) {
   if (chart.log) {
     return (_, min, max) => [10 ** Math.floor(Math.log10(Math.max(1, min || 1))), 10 ** Math.ceil(Math.log10(Math.max(100, max || 100)))];
   }
-  return (_, __, max) => [0, chart.top ?? Math.max(1, (max || 1) * 1.1, latest.current.limit ?? 0)];
+  return (_, __, max) => [0, chart.top ?? Math.max(chart.causes ? 0.1 : 1, (max || 1) * 1.1, latest.current.limit ?? 0)];
 }
 
 function options(chart, colours, latest, size, onCursor) {
@@ -117,7 +117,7 @@ export function Chart({ chart, data, marks, step, range, limit, mark, word, onCu
   const at = index ?? rows[0].length - 1;
   return html`<figure class="chart" data-mark=${mark} data-chart=${chart.id}>
     <figcaption><b title=${chart.unit}>${chart.title}</b>${mark && html`<span class="mark-word">${word}</span>`}
-      ${chart.series.map(([column, label, colour]) => html`<span class="key" key=${column}><i data-colour=${colour}></i>${label} <output>${data[column]?.[at] == null ? "–" : chart.format(data[column][at])}</output></span>`)}
+      ${chart.series.map(([column, label, colour]) => html`<span class="key" key=${column}><i style=${{ background: `var(--${colour})` }}></i>${label} <output>${data[column]?.[at] == null ? "–" : chart.format(data[column][at])}</output></span>`)}
     </figcaption>
     <div class="plot" ref=${holder}></div>
   </figure>`;

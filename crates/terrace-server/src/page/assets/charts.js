@@ -75,7 +75,7 @@ function causesIn(marks, from) {
 function Causes({ marks, from }) {
   const causes = causesIn(marks, from);
   if (!causes.length) return html`<span class="causes">no write stalled</span>`;
-  return html`<span class="causes">${causes.slice(0, 3).map(([cause, seconds]) => html`<span class="cause" key=${cause}><i data-colour=${causeOf(cause).colour}></i>${duration(seconds)} ${causeOf(cause).words}</span>`)}</span>`;
+  return html`<span class="causes">${causes.slice(0, 3).map(([cause, seconds]) => html`<span class="cause" key=${cause}><i style=${{ background: `var(--${causeOf(cause).colour})` }}></i>${duration(seconds)} ${causeOf(cause).words}</span>`)}</span>`;
 }
 
 const isYoung = (at) => Boolean(at?.length) && at[at.length - 1] - at[0] < YOUNG_MS;

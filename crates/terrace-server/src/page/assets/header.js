@@ -44,7 +44,7 @@ function Figure({ label, parts, note, values, join, top, mark, word }) {
 
 function writesNote(second, state) {
   if (second.delayedWriteRate) return `delayed to ${bytes(second.delayedWriteRate)}/s`;
-  if (second.stallSeconds > 0.01) return `stalled ${percent(second.stallSeconds)}`;
+  if (second.stallSeconds > 0.01) return `waited ${duration(second.stallSeconds)} per second`;
   return state ? `sync ${state.sync}` : "";
 }
 

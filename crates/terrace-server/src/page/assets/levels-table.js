@@ -10,7 +10,7 @@ const COLUMNS = [
   { name: "level", read: (table) => table[LEVEL], text: (table) => table[LEVEL] },
   { name: "place in key order", read: (table) => table[LEFT], text: (table) => `${percent(table[LEFT])} to ${percent(table[RIGHT])}` },
   { name: "size", read: (table) => table[BYTES], text: (table) => bytes(table[BYTES]) },
-  { name: "entries", read: (table) => table[ENTRIES], text: (table) => exact(table[ENTRIES]) },
+  { name: "entries", read: (table) => table[ENTRIES], text: (table) => (table[ENTRIES] == null ? "–" : exact(table[ENTRIES])) },
   { name: "age", read: (table) => -table[CREATED], text: (table, now) => duration((now - table[CREATED]) / 1000) },
   { name: "reads", read: (table) => table[READS], text: (table) => exact(table[READS]) },
 ];

@@ -57,11 +57,11 @@ function Figures({ model, marks }) {
       <tr style=${{ height: `${model.rows[0].height}px` }} data-mark=${marks.get("memtables")}>
         <th scope="row"><span class="hidden">memtables</span></th><td>${bytes(model.state.memtables.reduce((sum, one) => sum + one.bytes, 0))}</td>
         <td class="wide">${model.state.memtables.length}</td><td></td></tr>
-      ${model.rows.slice(1).map(({ facts, height }) => html`<tr key=${facts.level} style=${{ height: `${height}px` }} data-mark=${marks.get(`level:${facts.level}`)}>
+      ${model.rows.slice(1).map(({ facts, height, isKnown = facts.limit != null || facts.filesLimit != null }) => html`<tr key=${facts.level} style=${{ height: `${height}px` }} data-mark=${marks.get(`level:${facts.level}`)}>
         <th scope="row"><span class="hidden">${facts.level}</span></th>
         <td title=${facts.limit ? `target ${bytes(facts.limit)}` : ""}>${bytes(facts.bytes)}</td>
         <td class="wide">${exact(facts.files)}${facts.filesLimit ? html`<span class="of"> of ${facts.filesLimit}</span>` : ""}</td>
-        <td class=${facts.score >= 1 ? "over" : ""}><span class="meter"><i style=${{ width: `${Math.min(100, facts.score * 50)}%` }}></i></span>${facts.score.toFixed(1)}</td>
+        <td class=${facts.score >= 1 ? "over" : ""}><span class="meter"><i style=${{ width: `${Math.min(100, facts.score * 50)}%` }}></i></span>${isKnown ? facts.score.toFixed(1) : "–"}</td>
       </tr>`)}
     </tbody>
   </table>`;
@@ -106,8 +106,8 @@ function Detail({ table, now }) {
     };
   }, [number]);
   if (!table) return null;
-  const parts = [`level ${table[LEVEL]}`, bytes(table[BYTES]), plural(table[ENTRIES], "entry").replace("entrys", "entries"), `${count(table[READS])} reads`, `${duration((now - table[CREATED]) / 1000)} old`];
-  return html`<span class="detail"><b>${fileName(table[NUMBER])}</b> ${parts.join(" · ")}
+  const parts = [`level ${table[LEVEL]}`, bytes(table[BYTES]), table[ENTRIES] != null && `${exact(table[ENTRIES])} entries`, `${count(table[READS])} reads`, `${duration((now - table[CREATED]) / 1000)} old`];
+  return html`<span class="detail"><b>${fileName(table[NUMBER])}</b> ${parts.filter(Boolean).join(" · ")}
     ${facts && html` · <${EndOfTable} recordKey=${facts.smallest} /> … <${EndOfTable} recordKey=${facts.largest} />`}</span>`;
 }
 
