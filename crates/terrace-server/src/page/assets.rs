@@ -153,7 +153,7 @@ mod tests {
         assert!(page.match_indices("<script").all(|(at, _)| page[at..].split('>').next().unwrap().contains("src=")));
     }
 
-    /// The libraries of others are the published files: `src/page/vendored` holds their hashes and licences.
+    /// `src/page/vendored` holds the hashes and licences of the published files.
     #[test]
     fn libraries_are_the_published_files() {
         let check = Command::new("sha256sum")

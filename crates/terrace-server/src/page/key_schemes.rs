@@ -182,7 +182,7 @@ fn indexed_db(key: &[u8]) -> Option<&'static str> {
         ([_, _, 1], _) => "IndexedDB: record",
         ([_, _, 2], _) => "IndexedDB: version of a record",
         ([_, _, 3], _) => "IndexedDB: blobs of a record",
-        ([_, _, 30..], _) => "IndexedDB: index entry",
+        ([_, _, 30..=255], _) => "IndexedDB: index entry",
         _ => return None,
     })
 }
