@@ -38,7 +38,7 @@ test("the page on a real server", () => onPage({ address: process.env.TERRACE_PA
   await page.getByRole("radio", { name: "last to first" }).check();
   await eventually(() => text(page, "[role=listbox] .row .name"), "city:09999");
   await page.locator(".rows").evaluate((rows) => { rows.scrollTop = 24 * 190; });
-  await eventually(() => page.locator("[role=listbox] .row .name").getByText("city:09790", { exact: true }).count(), 1);
+  await eventually(() => page.locator("[role=listbox] .row .name").getByText("city:09799", { exact: true }).count(), 1);
   await page.getByRole("radio", { name: "first to last" }).check();
   await choose(page, "hash");
   await eventually(() => members(page).then((count) => count >= 100), true);
