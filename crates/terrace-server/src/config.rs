@@ -113,7 +113,9 @@ impl ServerConfig {
         let has_password =
             self.password.as_ref().is_some_and(|password| !password.is_empty()) || !self.users.is_empty();
         let has_clients = self.port.is_some() || self.unix_socket.is_some() || self.tls.is_some();
-        if !has_clients && self.page.is_none() {
+        // Without clients, only a view is useful.
+        let is_view = self.page.is_some() && self.read_only;
+        if !has_clients && !is_view {
             return Err(ServeError::Config("neither a port nor a Unix socket to listen on".into()));
         }
         if self.follow && !self.read_only {

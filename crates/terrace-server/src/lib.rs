@@ -6,6 +6,7 @@
 //!   command/  the table of commands and their functions
 //!   script/   Lua scripts: interpreter, libraries, limits
 //!   metrics/  counts, durations, slow commands
+//!   http/     listeners of the page and of GET /metrics
 //!   page/     web page: listener, access, API
 //!   store/    records of both layouts, atomicity, durability, expiry
 //!   server    starts and ends all of it
@@ -19,6 +20,7 @@ mod conn;
 mod engine_events;
 mod failure;
 mod glob;
+mod http;
 mod listeners;
 mod metrics;
 mod page;

@@ -28,6 +28,7 @@ use crate::conn::{
     SLOW_THREADS, SlowPool, Tls, Worker,
 };
 use crate::engine_events::EngineEvents;
+use crate::http;
 use crate::listeners::Listeners;
 use crate::metrics::{self, CommandTimes, ErrorCounts, LatencyEvents, SlowLog};
 use crate::page::{self, Page, PageAccess};
@@ -143,7 +144,7 @@ pub fn serve(
 
 fn bind_metrics(config: &ServerConfig) -> Result<Option<std::net::TcpListener>, ServeError> {
     let Some(port) = config.metrics_port else { return Ok(None) };
-    let listener = metrics::bind(port);
+    let listener = http::bind(port);
     let named =
         listener.map_err(|error| ServeError::Listen(format!("127.0.0.1:{port} for the metrics"), error));
     named.map(Some)
@@ -154,11 +155,11 @@ fn bind_metrics(config: &ServerConfig) -> Result<Option<std::net::TcpListener>, 
 fn bind_page(config: &ServerConfig) -> Result<(Option<std::net::TcpListener>, Option<u16>), ServeError> {
     let Some(page) = &config.page else { return Ok((None, None)) };
     let failed = |error| ServeError::Listen(format!("127.0.0.1:{} for the page", page.port), error);
-    match page::bind(page.port) {
+    match http::bind(page.port) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => match page.if_busy {
             IfBusy::Fail => Err(failed(error)),
             IfBusy::NoPage => Ok((None, Some(page.port))),
-            IfBusy::FreePort => Ok((Some(page::bind(0).map_err(failed)?), None)),
+            IfBusy::FreePort => Ok((Some(http::bind(0).map_err(failed)?), None)),
         },
         bound => Ok((Some(bound.map_err(failed)?), None)),
     }

@@ -4,7 +4,7 @@ use hyper::Method;
 use hyper::body::Bytes;
 use serde::de::DeserializeOwned;
 
-use super::http::{ApiError, ApiResult, json};
+use super::api_result::{ApiError, ApiResult, json};
 use super::query::Query;
 use super::{Page, changes, console, keys, levels, lists, state, tree, value};
 
@@ -84,3 +84,18 @@ pub(super) static ENDPOINTS: &[Endpoint] = &[
     post("delete", EndpointKind::Write, changes::delete),
     post("undo", EndpointKind::Write, changes::undo),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_is_documented() {
+        let document = include_str!("../../../../docs/format/page-api.md");
+        for endpoint in ENDPOINTS {
+            let title = format!("\n### {} /api/v1/{}", endpoint.kind.method(), endpoint.name);
+            assert!(document.contains(&title), "{title}");
+        }
+        assert_eq!(document.matches("\n### ").count(), ENDPOINTS.len());
+    }
+}

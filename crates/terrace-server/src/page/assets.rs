@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, ETAG, HeaderValue};
 
-use super::http::{PageBody, PageResponse, bytes_response, response};
+use crate::http::{HttpBody, HttpResponse, bytes_response, response};
 
 /// File of the page.
 pub(super) struct Asset {
@@ -79,12 +79,12 @@ const NO_ACCESS: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"ut
 The command TERRACE.PAGE returns a new one. A link works once.</p>\n</html>\n";
 
 /// Returns the response for the file `name`. The browser sends `known_tag` if it has the file.
-pub(super) fn respond(name: &str, known_tag: Option<&str>) -> Option<PageResponse> {
+pub(super) fn respond(name: &str, known_tag: Option<&str>) -> Option<HttpResponse> {
     let index = ASSETS.iter().position(|asset| asset.name == name)?;
     let asset = &ASSETS[index];
     let tag = &tags()[index];
     let mut found = if known_tag == Some(tag.as_str()) {
-        response(StatusCode::NOT_MODIFIED, asset.media_type(), PageBody::Bytes(None))
+        response(StatusCode::NOT_MODIFIED, asset.media_type(), HttpBody::Bytes(None))
     } else {
         bytes_response(StatusCode::OK, asset.media_type(), Bytes::from_static(asset.content))
     };
@@ -96,7 +96,7 @@ pub(super) fn respond(name: &str, known_tag: Option<&str>) -> Option<PageRespons
 }
 
 /// Response for a browser without access.
-pub(super) fn no_access() -> PageResponse {
+pub(super) fn no_access() -> HttpResponse {
     bytes_response(StatusCode::UNAUTHORIZED, HTML, Bytes::from_static(NO_ACCESS.as_bytes()))
 }
 

@@ -17,8 +17,8 @@ use serde_json::json;
 
 use super::Page;
 use super::api::ApiRequest;
+use super::api_result::{ApiError, ApiResult, json};
 use super::console::run_job;
-use super::http::{ApiError, ApiResult, json};
 use crate::conn::{InternalClient, encode_command};
 use crate::resp::DecodedReply;
 use crate::shared::Shared;

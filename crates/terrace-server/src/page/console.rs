@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Page;
 use super::api::ApiRequest;
-use super::http::{ApiError, ApiResult, json};
+use super::api_result::{ApiError, ApiResult, json};
 use super::value::bytes;
 use crate::command::{Args, Command, Flags, find_command, is_admin, is_script, may_write};
 use crate::conn::InternalClient;

@@ -79,14 +79,17 @@ fn stalled(stats: &Stats, sample: &Sample) -> Option<Health> {
     if longest.seconds < MIN_STALL {
         return None;
     }
-    let level_0 = stats.levels.first().map_or(0, |level| level.files);
+    let level_0 = stats.levels.first().map_or_else(String::new, |level| match level.max_files {
+        Some(max) => format!("level 0 has {} of {max} files", level.files),
+        None => format!("level 0 has {} files", level.files),
+    });
     let state = if longest.seconds > 0.5 { "bad" } else { "warn" };
     let words = match longest.cause {
-        "delayed" => format!("writes delayed: compactions lag, level 0 has {level_0} files"),
+        "delayed" => format!("writes delayed: compactions lag, {level_0}"),
         "flush" => {
             format!("writes wait for a flush: {} memtables are full", stats.immutable_memtables)
         }
-        "compaction" => format!("writes wait for a compaction: level 0 has {level_0} files"),
+        "compaction" => format!("writes wait for a compaction: {level_0}"),
         "no_space" => "writes wait for space: the disk is full".into(),
         "new_log" => "writes wait for a new log".into(),
         "sync" => "writes wait for the storage to sync".into(),

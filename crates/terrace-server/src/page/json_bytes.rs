@@ -52,7 +52,11 @@ impl KeyBytes {
             Some(begin) if key.len() > MAX_KEY_BYTES => {
                 let begin = match text(key) {
                     // A character stays whole.
-                    Some(text) => text.as_bytes()[..text.floor_char_boundary(MAX_KEY_BYTES)].to_vec(),
+                    Some(text) => {
+                        let is_boundary = |end: &usize| text.is_char_boundary(*end);
+                        let end = (0..=MAX_KEY_BYTES).rev().find(is_boundary).unwrap_or(0);
+                        text.as_bytes()[..end].to_vec()
+                    }
                     None => begin.to_vec(),
                 };
                 let whole = Some((key.len(), store.cursors.insert(key.to_vec())));

@@ -159,6 +159,8 @@ fn session_storage(key: &[u8]) -> Option<&'static str> {
 /// IndexedDB of Chromium. The first byte holds the sizes of three numbers: the database, the object
 /// store and the index.
 fn indexed_db(key: &[u8]) -> Option<&'static str> {
+    /// Number of the first index of a program.
+    const FIRST_INDEX: u64 = 30;
     let (sizes, rest) = key.split_first()?;
     let sizes = [(sizes >> 5) + 1, (sizes >> 2 & 7) + 1, (sizes & 3) + 1];
     let mut rest = rest;
@@ -182,7 +184,7 @@ fn indexed_db(key: &[u8]) -> Option<&'static str> {
         ([_, _, 1], _) => "IndexedDB: record",
         ([_, _, 2], _) => "IndexedDB: version of a record",
         ([_, _, 3], _) => "IndexedDB: blobs of a record",
-        ([_, _, 30..=255], _) => "IndexedDB: index entry",
+        ([_, _, index], _) if index >= FIRST_INDEX => "IndexedDB: index entry",
         _ => return None,
     })
 }

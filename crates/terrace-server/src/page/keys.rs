@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Page;
 use super::api::ApiRequest;
-use super::http::{ApiError, ApiResult, json};
+use super::api_result::{ApiError, ApiResult, json};
 use super::json_bytes::KeyBytes;
 use super::key_schemes::KeySchemes;
 use super::query;
@@ -60,7 +60,7 @@ pub(super) fn keys(page: &Page, request: &ApiRequest) -> ApiResult {
     };
     let count = query.number("count", DEFAULT_COUNT)?.clamp(1, MAX_COUNT) as usize;
     let from = from(store, request)?;
-    let mut range = KeyRange::prefix(prefix);
+    let mut range = prefix_range(store, prefix)?;
     range.is_reverse = is_reverse;
     match (&from, is_reverse) {
         (Some(from), false) => range.begin = Some(from.clone()).max(range.begin),
@@ -76,6 +76,20 @@ pub(super) fn keys(page: &Page, request: &ApiRequest) -> ApiResult {
     let previous = from.filter(|from| !from.is_empty() && from.as_slice() != prefix);
     let cursor = |key: Vec<u8>| cursor(store, key);
     Ok(json(&KeyPage { keys, next: next.map(cursor), previous: previous.map(cursor) }))
+}
+
+/// Range of the keys that begin with `prefix`.
+pub(super) fn prefix_range(store: &Store, prefix: &[u8]) -> ApiResult<KeyRange> {
+    // In another order, the empty key may not be the first one.
+    if prefix.is_empty() {
+        return Ok(KeyRange::all());
+    }
+    if !store.is_bytewise() {
+        return Err(ApiError::bad_request(
+            "The keys are not in byte order, so a prefix is no range of them.",
+        ));
+    }
+    Ok(KeyRange::prefix(prefix))
 }
 
 /// Keys of a part of a range, and the position of the next page.

@@ -11,8 +11,8 @@ use terrace_format::filename::FileName;
 
 use super::Page;
 use super::api::ApiRequest;
+use super::api_result::{ApiError, ApiResult, json};
 use super::edit_log::{TableRow, TableSet};
-use super::http::{ApiError, ApiResult, json};
 use super::json_bytes::KeyBytes;
 use super::key_positions::positions;
 

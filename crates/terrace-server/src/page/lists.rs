@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Page;
 use super::api::ApiRequest;
-use super::http::{ApiResult, json};
+use super::api_result::{ApiResult, json};
 use super::value::bytes;
 use crate::command::{all_commands, slot_of};
 use crate::settings;

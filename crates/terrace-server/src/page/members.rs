@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Page;
 use super::api::ApiRequest;
-use super::http::{ApiError, ApiResult};
+use super::api_result::{ApiError, ApiResult};
 use super::value::bytes;
 use crate::command::{MemberValue, list_members};
 use crate::store::{Object, View};

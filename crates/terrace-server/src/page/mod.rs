@@ -1,9 +1,9 @@
 //! The web page: an HTTP server on loopback that shows what the database does and contains.
 //!
 //! ```text
-//!   listener ── router ── access: host, token, cookie, origin
-//!                  ├── assets    files of the page
-//!                  └── api ── state, levels, keys, value, ..   JSON, read on threads that may wait
+//!   http ── router ── access: host, token, cookie, origin
+//!              ├── assets    files of the page
+//!              └── api ── state, levels, keys, value, ..   JSON, read on threads that may wait
 //!
 //!   sampler thread ── sample ── history, health      event_streams ── open pages
 //! ```
@@ -13,6 +13,7 @@
 
 mod access;
 mod api;
+mod api_result;
 mod assets;
 mod changes;
 mod console;
@@ -20,14 +21,12 @@ mod edit_log;
 mod event_streams;
 mod health;
 mod history;
-mod http;
 mod jobs;
 mod json_bytes;
 mod key_positions;
 mod key_schemes;
 mod keys;
 mod levels;
-mod listener;
 mod lists;
 mod members;
 mod query;
@@ -38,6 +37,8 @@ mod state;
 mod tree;
 mod value;
 
+use std::io;
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use terrace_sync::native_locks::Mutex;
@@ -48,11 +49,22 @@ pub(crate) use edit_log::EditLog;
 use event_streams::EventStreams;
 use history::History;
 use levels::CachedTables;
-pub(crate) use listener::{bind, run};
 use sample::Sample;
 pub(crate) use sampler::run as run_sampler;
 
+use crate::http;
 use crate::shared::Shared;
+
+/// Answers requests until the server ends.
+pub(crate) fn run(page: &Arc<Page>, listener: TcpListener) -> io::Result<()> {
+    let answering = Arc::clone(page);
+    let ended = http::run(&page.shared, listener, move |request| {
+        let page = Arc::clone(&answering);
+        async move { router::respond(&page, request).await }
+    });
+    page.streams.close();
+    ended
+}
 
 /// The page of a server.
 pub(crate) struct Page {

@@ -1,6 +1,6 @@
 //! Arguments of a request: percent-encoded bytes of its query.
 
-use super::http::{ApiError, ApiResult};
+use super::api_result::{ApiError, ApiResult};
 
 /// Arguments of a request, in their order.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Incoming;
 use hyper::header::{
     COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION, ORIGIN, SET_COOKIE,
 };
@@ -18,9 +18,10 @@ use hyper::{Method, Request, StatusCode};
 
 use super::access::is_same_origin;
 use super::api::{ApiRequest, Endpoint, EndpointKind, find};
-use super::http::{ApiError, PageBody, PageResponse, bytes_response, json_response, response};
+use super::api_result::{ApiError, json_response};
 use super::query::Query;
 use super::{Page, assets};
+use crate::http::{HttpBody, HttpResponse, response, single_header, status_response};
 
 /// Maximum size of the body of a request, in bytes.
 const MAX_BODY: usize = 4 << 20;
@@ -32,17 +33,17 @@ const CHANGE_HEADER: HeaderName = HeaderName::from_static("x-terrace");
 const API: &str = "/api/v1/";
 
 /// Answers a request.
-pub(super) async fn respond(page: &Arc<Page>, request: Request<Incoming>) -> PageResponse {
+pub(super) async fn respond(page: &Arc<Page>, request: Request<Incoming>) -> HttpResponse {
     let headers = request.headers();
-    let Some(host) = single(headers, &HOST).filter(|host| page.access.is_own_host(host)) else {
-        return plain(StatusCode::MISDIRECTED_REQUEST);
+    let Some(host) = single_header(headers, &HOST).filter(|host| page.access.is_own_host(host)) else {
+        return status_response(StatusCode::MISDIRECTED_REQUEST);
     };
     if request.uri().path() == "/"
         && let Some(token) = token(request.uri().query())
     {
         return exchange(page, token);
     }
-    if !single(headers, &COOKIE).is_some_and(|cookies| page.access.has_access(cookies)) {
+    if !single_header(headers, &COOKIE).is_some_and(|cookies| page.access.has_access(cookies)) {
         return if request.uri().path().starts_with(API) {
             json_response(Err(ApiError::new(
                 StatusCode::UNAUTHORIZED,
@@ -64,28 +65,16 @@ pub(super) async fn respond(page: &Arc<Page>, request: Request<Incoming>) -> Pag
     }
 }
 
-/// Value of a header that a request may have once.
-fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next()?.to_str().ok()?;
-    values.next().is_none().then_some(value)
-}
-
-fn plain(status: StatusCode) -> PageResponse {
-    let text = Bytes::from(format!("{status}\n"));
-    bytes_response(status, "text/plain; charset=utf-8", text)
-}
-
 fn token(query: Option<&str>) -> Option<&str> {
     query?.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
 /// Exchanges a token for a cookie. The address of the page has no token, so that it stays out of
 /// the browser's history.
-fn exchange(page: &Page, token: &str) -> PageResponse {
+fn exchange(page: &Page, token: &str) -> HttpResponse {
     let Some(cookie) = page.access.exchange(token) else { return assets::no_access() };
     let name = page.access.cookie_name();
-    let mut found = response(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", PageBody::Bytes(None));
+    let mut found = response(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", HttpBody::Bytes(None));
     let cookie = format!("{name}={cookie}; HttpOnly; SameSite=Strict; Path=/");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         found.headers_mut().insert(SET_COOKIE, cookie);
@@ -94,16 +83,16 @@ fn exchange(page: &Page, token: &str) -> PageResponse {
     found
 }
 
-fn file(request: &Request<Incoming>) -> PageResponse {
+fn file(request: &Request<Incoming>) -> HttpResponse {
     if request.method() != Method::GET {
-        return plain(StatusCode::METHOD_NOT_ALLOWED);
+        return status_response(StatusCode::METHOD_NOT_ALLOWED);
     }
     let name = match request.uri().path() {
         "/" => "index.html",
         path => path.strip_prefix("/assets/").unwrap_or_default(),
     };
-    let known_tag = single(request.headers(), &IF_NONE_MATCH);
-    assets::respond(name, known_tag).unwrap_or_else(|| plain(StatusCode::NOT_FOUND))
+    let known_tag = single_header(request.headers(), &IF_NONE_MATCH);
+    assets::respond(name, known_tag).unwrap_or_else(|| status_response(StatusCode::NOT_FOUND))
 }
 
 /// Checks whether the request may call the function of the API.
@@ -123,10 +112,10 @@ fn check(
     if endpoint.kind == EndpointKind::Read {
         return Ok(());
     }
-    if single(headers, &CHANGE_HEADER) != Some("1") {
+    if single_header(headers, &CHANGE_HEADER) != Some("1") {
         return forbidden("A change needs the header X-Terrace: 1.");
     }
-    if !single(headers, &ORIGIN).is_some_and(|origin| is_same_origin(origin, host)) {
+    if !single_header(headers, &ORIGIN).is_some_and(|origin| is_same_origin(origin, host)) {
         return forbidden("A change needs the header Origin of the page.");
     }
     if endpoint.kind == EndpointKind::Write && !page.can_write() {
@@ -136,7 +125,7 @@ fn check(
 }
 
 /// Calls the function of the API on a thread that may wait.
-async fn run(page: &Arc<Page>, endpoint: &'static Endpoint, request: Request<Incoming>) -> PageResponse {
+async fn run(page: &Arc<Page>, endpoint: &'static Endpoint, request: Request<Incoming>) -> HttpResponse {
     let Some(query) = Query::parse(request.uri().query().unwrap_or_default()) else {
         return json_response(Err(ApiError::bad_request("The address has a wrong percent-encoding.")));
     };
@@ -149,19 +138,19 @@ async fn run(page: &Arc<Page>, endpoint: &'static Endpoint, request: Request<Inc
             let text = "The body of the request exceeds 4 MiB, or ended early.";
             return json_response(Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)));
         }
-        Err(_) => return plain(StatusCode::REQUEST_TIMEOUT),
+        Err(_) => return status_response(StatusCode::REQUEST_TIMEOUT),
     };
     let page = Arc::clone(page);
     let called = tokio::task::spawn_blocking(move || (endpoint.run)(&page, &ApiRequest { query, body }));
     match called.await {
         Ok(result) => json_response(result),
-        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR),
+        Err(_) => status_response(StatusCode::INTERNAL_SERVER_ERROR),
     }
 }
 
-fn events(page: &Page) -> PageResponse {
+fn events(page: &Page) -> HttpResponse {
     match page.streams.open() {
-        Some(messages) => response(StatusCode::OK, "text/event-stream", PageBody::Events(messages)),
+        Some(messages) => response(StatusCode::OK, "text/event-stream", HttpBody::Events(messages)),
         None => {
             let text = "64 pages are open; close one of them.";
             json_response(Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, text)))

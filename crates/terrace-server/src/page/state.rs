@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::Page;
 use super::api::ApiRequest;
+use super::api_result::{ApiError, ApiResult, json};
 use super::history::{COLUMNS, Row};
-use super::http::{ApiError, ApiResult, json};
 use super::keys::database_count;
 use crate::command::{Flags, Handler, all_commands};
 use crate::store::{KeyRange, Scratch, View};

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Page;
 use super::api::ApiRequest;
-use super::http::{ApiError, ApiResult, json};
+use super::api_result::{ApiError, ApiResult, json};
 use super::json_bytes::KeyBytes;
 use super::key_schemes::KeySchemes;
 use super::keys::{ListedKey, MAX_SCAN_TIME, cursor, database, from, listed_key, record_bounds};
@@ -42,6 +42,9 @@ pub(super) fn tree(page: &Page, request: &ApiRequest) -> ApiResult {
     let separator = request.query.get("separator").unwrap_or(SEPARATOR.as_bytes());
     if separator.is_empty() || separator.len() > MAX_SEPARATOR {
         return Err(ApiError::bad_request("The argument \"separator\" has no bytes, or more than 16."));
+    }
+    if !store.is_bytewise() {
+        return Err(ApiError::bad_request("The keys are not in byte order, so they form no tree."));
     }
     let count = request.query.number("count", DEFAULT_COUNT)?.clamp(1, MAX_COUNT) as usize;
     let begin = from(store, request)?.unwrap_or_else(|| prefix.to_vec());

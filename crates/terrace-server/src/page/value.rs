@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Page;
 use super::api::ApiRequest;
-use super::http::{ApiError, ApiResult, json};
+use super::api_result::{ApiError, ApiResult, json};
 use super::json_bytes::{self, JsonBytes};
 use super::keys::{database, key, type_name};
 use super::members::members;

@@ -1,11 +1,14 @@
-//! Listener of the page: connections with limits of number, time and size.
+//! Connections of an HTTP listener, with limits of number, time and size.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -14,8 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 
-use super::{Page, router};
-use crate::shared::Phase;
+use super::HttpResponse;
+use crate::shared::{Phase, Shared};
 
 /// Maximum number of connections. Others wait.
 const MAX_CONNECTIONS: usize = 128;
@@ -27,7 +30,7 @@ const MAX_HEADER_BYTES: usize = 96 << 10;
 const MAX_HEADERS: usize = 64;
 /// Time after which a connection ends whose client does not accept bytes.
 const MAX_UNSENT_TIME: Duration = Duration::from_secs(20);
-/// Number of threads that read the database for the page.
+/// Number of threads that may wait for the database.
 const READER_THREADS: usize = 4;
 
 /// Binds the listener on the loopback address.
@@ -37,30 +40,31 @@ pub(crate) fn bind(port: u16) -> io::Result<std::net::TcpListener> {
     Ok(listener)
 }
 
-/// Answers requests until the server ends.
-pub(crate) fn run(page: &Arc<Page>, listener: std::net::TcpListener) -> io::Result<()> {
+/// Answers requests with `respond` until the server ends.
+pub(crate) fn run<F, R>(shared: &Shared, listener: std::net::TcpListener, respond: F) -> io::Result<()>
+where
+    F: Fn(Request<Incoming>) -> R + Clone + Send + 'static,
+    R: Future<Output = HttpResponse> + Send,
+{
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(READER_THREADS).build()?;
-    runtime.block_on(accept(page, listener))
-}
-
-async fn accept(page: &Arc<Page>, listener: std::net::TcpListener) -> io::Result<()> {
-    let listener = TcpListener::from_std(listener)?;
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut phase = page.shared.phase.subscribe();
-    while !page.shared.is_draining() {
-        let accepted = tokio::select! {
-            accepted = next_connection(&listener, &slots) => accepted,
-            _ = phase.wait_for(|phase| *phase != Phase::Running) => break,
-        };
-        let Some((stream, permit)) = accepted else { continue };
-        let page = Arc::clone(page);
-        tokio::spawn(async move {
-            serve_connection(page, stream).await;
-            drop(permit);
-        });
-    }
-    page.streams.close();
-    Ok(())
+    runtime.block_on(async {
+        let listener = TcpListener::from_std(listener)?;
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut phase = shared.phase.subscribe();
+        while !shared.is_draining() {
+            let accepted = tokio::select! {
+                accepted = next_connection(&listener, &slots) => accepted,
+                _ = phase.wait_for(|phase| *phase != Phase::Running) => break,
+            };
+            let Some((stream, permit)) = accepted else { continue };
+            let respond = respond.clone();
+            tokio::spawn(async move {
+                serve_connection(stream, respond).await;
+                drop(permit);
+            });
+        }
+        Ok(())
+    })
 }
 
 async fn next_connection(
@@ -79,17 +83,22 @@ async fn next_connection(
     }
 }
 
-async fn serve_connection(page: Arc<Page>, stream: TcpStream) {
+async fn serve_connection<F, R>(stream: TcpStream, respond: F)
+where
+    F: Fn(Request<Incoming>) -> R,
+    R: Future<Output = HttpResponse>,
+{
     let socket = SockRef::from(&stream);
     if stream.set_nodelay(true).is_err() || socket.set_tcp_user_timeout(Some(MAX_UNSENT_TIME)).is_err() {
         return;
     }
     let service = service_fn(move |request| {
-        let page = Arc::clone(&page);
-        async move { Ok::<_, Infallible>(router::respond(&page, request).await) }
+        let response = respond(request);
+        async move { Ok::<_, Infallible>(response.await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
+        .title_case_headers(true)
         .header_read_timeout(MAX_HEADER_TIME)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEADER_BYTES)
