@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn the_table_lists_every_file() {
         let files = std::fs::read_dir(directory("assets")).unwrap();
-        let mut names: Vec<String> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> =
+            files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         let listed: Vec<&str> = ASSETS.iter().map(|asset| asset.name).collect();
         assert_eq!(listed, names);
@@ -148,9 +149,17 @@ mod tests {
             let text = std::str::from_utf8(asset.content).unwrap();
             assert!(!text.contains("https://") && !text.contains("innerHTML"), "{}", asset.name);
         }
-        let page = std::str::from_utf8(ASSETS.iter().find(|asset| asset.name == "index.html").unwrap().content).unwrap();
+        let page =
+            std::str::from_utf8(ASSETS.iter().find(|asset| asset.name == "index.html").unwrap().content)
+                .unwrap();
         assert!(!page.contains("<style") && !page.contains("style=") && !page.contains("onload="));
-        assert!(page.match_indices("<script").all(|(at, _)| page[at..].split('>').next().unwrap().contains("src=")));
+        assert!(
+            page.match_indices("<script").all(|(at, _)| page[at..]
+                .split('>')
+                .next()
+                .unwrap()
+                .contains("src="))
+        );
     }
 
     /// `src/page/vendored` holds the hashes and licences of the published files.
