@@ -9,7 +9,7 @@ export const CHARTS = [
   { id: "latency", title: "latency", format: micros, log: true, series: [["p50Us", "p50", "third"], ["p99Us", "p99", "accent"], ["longestUs", "max", "muted"]] },
   { id: "stalls", title: "write stalls", unit: "time for which all writers together waited in a second", format: duration, series: [["stallSeconds", "per second", "warn", { area: true, stepped: true }]], causes: true },
   { id: "compactions", title: "compactions", unit: "bytes per second", format: bytes, steps: BINARY, series: [["flushBytes", "flush", "second"], ["compactionReadBytes", "in", "third"], ["compactionWrittenBytes", "out", "accent"]] },
-  { id: "cache", title: "cache", format: percent, top: 1, series: [["filterUseful", "filters", "third"], ["cacheHit", "hits", "accent"]] },
+  { id: "cache", title: "cache", format: percent, top: 1, series: [["cacheHit", "hits", "accent"], ["filterUseful", "filters", "third"]] },
   { id: "memory", title: "memory", format: bytes, steps: BINARY, series: [["memory", "used", "accent", { area: true }]], limit: (state) => state?.memoryLimit },
 ];
 

@@ -64,7 +64,7 @@ export function Figures() {
       note=${second.cacheHit == null ? "no block reads" : `cache hit ${percent(second.cacheHit)}`} />
     <${Figure} label="writes" parts=${rate(second.writes)} values=${series("writes")} word=${word} mark=${marks.get("figure:writes")} note=${writesNote(second, state)} />
     <${Figure} label="p99 latency" parts=${microsParts(second.p99Us)} values=${series("p99Us")} join=${longest} word=${word} mark=${marks.get("figure:p99")}
-      note=${`median ${micros(second.p50Us)}, longest ${micros(second.longestUs)}`} />
+      note=${`p50 ${micros(second.p50Us)}, max ${micros(second.longestUs)}`} />
     <${Figure} label="clients" parts=${countParts(second.clients)} values=${series("clients")} word=${word} mark=${marks.get("figure:clients")}
       note=${second.blockedClients ? `${second.blockedClients} blocked` : `${count(second.commands)} commands/s`} />
     <${Figure} label="memory" parts=${share == null ? bytesParts(memory.total) : [Math.round(share * 100), "%"]} values=${series("memory")} top=${memory.limit || undefined}

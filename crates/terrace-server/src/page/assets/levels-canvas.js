@@ -112,7 +112,7 @@ export class LevelsCanvas {
   }
 
   drawMemtables(context, row) {
-    const slot = Math.min(176, this.width / Math.max(5, this.model.state.memtables.length));
+    const slot = Math.min(176, (this.width * 0.6) / Math.max(4, this.model.state.memtables.length));
     const height = row.height - 12;
     this.model.state.memtables.forEach((memtable, index) => {
       const x = index * slot;
