@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Page;
 use super::api::ApiRequest;
 use super::api_result::{ApiError, ApiResult, json};
+use super::keys::database_count;
 use super::value::bytes;
 use crate::command::{Args, Command, Flags, find_command, is_admin, is_script, may_write};
-use crate::conn::InternalClient;
+use crate::conn::{InternalClient, encode_command};
 use crate::resp::{ArgRange, DecodedReply, Limits, Parser, Step};
 use crate::shared::Shared;
 use crate::store::Scratch;
-use hyper::StatusCode;
 
 /// Time that a command of the page may take.
 const MAX_TIME: Duration = Duration::from_secs(10);
@@ -55,46 +56,58 @@ struct ConsoleLine {
     db: u8,
 }
 
+/// Command as the protocol encodes it, with the positions of its arguments.
+struct EncodedCommand {
+    bytes: Vec<u8>,
+    ranges: Vec<ArgRange>,
+}
+
+impl EncodedCommand {
+    /// Splits a line into arguments. None for an empty line. The error is the text of a reply.
+    fn parse(line: &str) -> Result<Option<EncodedCommand>, String> {
+        let line = line.trim();
+        if line.starts_with('*') || line.contains('\n') {
+            return Err("ERR a command is one line".into());
+        }
+        let mut inline = [line.as_bytes(), b"\r\n"].concat();
+        let Some(words) = arguments(&mut inline)? else { return Ok(None) };
+        let words = Args::new(&inline, &words);
+        // In this form, a turn does not look for quotes again.
+        let mut bytes = encode_command(&words.from(0).collect::<Vec<_>>());
+        let ranges = arguments(&mut bytes)?.unwrap_or_default();
+        Ok(Some(EncodedCommand { bytes, ranges }))
+    }
+
+    fn args(&self) -> Args<'_> {
+        Args::new(&self.bytes, &self.ranges)
+    }
+}
+
+/// Positions of the arguments of the command in `bytes`, or None without a command.
+fn arguments(bytes: &mut [u8]) -> Result<Option<Vec<ArgRange>>, String> {
+    let mut parser = Parser::new();
+    match parser.advance(bytes, &Limits::AFTER_LOGIN) {
+        Ok(Step::Command) => Ok(Some(parser.args().to_vec())),
+        Ok(_) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// POST console
 pub(super) fn console(page: &Page, request: &ApiRequest) -> ApiResult {
     let content: ConsoleLine = request.content()?;
-    if content.db > 0 && usize::from(content.db) >= super::keys::database_count(&page.shared.store) {
+    if usize::from(content.db) >= database_count(&page.shared.store) {
         return Err(ApiError::bad_request("The database does not exist."));
     }
-    let reply = match parse(&content.line) {
+    let reply = match EncodedCommand::parse(&content.line) {
         Ok(None) => DecodedReply::Null,
-        Ok(Some((input, ranges))) => match check(page, Args::new(&input, &ranges)) {
-            Ok(()) => run(page, content.db, input.clone(), is_script(Args::new(&input, &ranges)))?,
+        Ok(Some(command)) => match check(page, command.args()) {
+            Ok(()) => run(page, content.db, command)?,
             Err(reason) => DecodedReply::Error(reason.into_bytes()),
         },
         Err(reason) => DecodedReply::Error(reason.into_bytes()),
     };
     Ok(json(&json!({ "reply": reply_json(&reply) })))
-}
-
-/// Splits a line into arguments. None for an empty line.
-fn parse(line: &str) -> Result<Option<(Vec<u8>, Vec<ArgRange>)>, String> {
-    let mut input = line.trim().as_bytes().to_vec();
-    if input.first() == Some(&b'*') || input.contains(&b'\n') {
-        return Err("ERR a command is one line".into());
-    }
-    input.extend_from_slice(b"\r\n");
-    let mut parser = Parser::new();
-    match parser.advance(&mut input, &Limits::AFTER_LOGIN) {
-        Ok(Step::Command) => {
-            // The second parser of the turn must not remove quotes again.
-            let args = Args::new(&input, parser.args());
-            let words: Vec<&[u8]> = args.from(0).collect();
-            let encoded = crate::conn::encode_command(&words);
-            let mut parser = Parser::new();
-            let mut encoded_copy = encoded.clone();
-            let step = parser.advance(&mut encoded_copy, &Limits::AFTER_LOGIN);
-            step.map_err(|error| error.to_string())?;
-            Ok(Some((encoded, parser.args().to_vec())))
-        }
-        Ok(_) => Ok(None),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 /// Checks whether the page may run the command.
@@ -127,25 +140,22 @@ fn is_any(args: Args<'_>, index: usize, words: &[&str]) -> bool {
 
 /// True if the command may change data or the server.
 fn changes_something(command: &Command, args: Args<'_>) -> bool {
-    let is_harmless =
-        HARMLESS_SUBCOMMANDS.iter().any(|(name, words)| *name == command.name && is_any(args, 1, words));
-    may_write(command)
-        || command.flags.contains(Flags::SCRIPT)
-        || (!is_harmless
-            && (is_admin(command, args)
-                || command.flags.contains(Flags::CONTAINER) && command.name == "script"))
-        || (!is_harmless
-            && command.flags.contains(Flags::DANGEROUS)
-            && !command.flags.contains(Flags::READ)
-            && command.name != "info")
+    if may_write(command) || command.flags.contains(Flags::SCRIPT) || command.name == "script" {
+        return true;
+    }
+    let is_harmless = command.flags.contains(Flags::READ)
+        || ["info", "role"].contains(&command.name)
+        || HARMLESS_SUBCOMMANDS.iter().any(|(name, words)| *name == command.name && is_any(args, 1, words));
+    !is_harmless && (is_admin(command, args) || command.flags.contains(Flags::DANGEROUS))
 }
 
 /// Runs a command in the slow pool, or on the script thread.
-fn run(page: &Page, database: u8, input: Vec<u8>, is_script: bool) -> ApiResult<DecodedReply> {
+fn run(page: &Page, database: u8, command: EncodedCommand) -> ApiResult<DecodedReply> {
+    let is_script = is_script(command.args());
     let bytes = run_job(page, is_script, move |shared, scratch| {
         let mut client = InternalClient::new(shared, "page");
         client.select(database);
-        let reply = client.run(shared, scratch, input);
+        let reply = client.run(shared, scratch, command.bytes);
         client.release(shared);
         reply
     })?;

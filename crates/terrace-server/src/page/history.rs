@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn minute_is_a_summary() {
         let mut history = History::default();
-        for second in 0..60 {
+        for second in 0..60u32 {
             let p99 = (second % 2 == 0).then_some(f64::from(second));
             history.push(&sample(u64::from(second) * 1000, f64::from(second % 2), p99));
         }

@@ -59,7 +59,7 @@ impl KeyBytes {
                     }
                     None => begin.to_vec(),
                 };
-                let whole = Some((key.len(), store.cursors.insert(key.to_vec())));
+                let whole = Some((key.len(), store.page_keys.insert(key.to_vec())));
                 KeyBytes { begin: OwnedBytes(begin), whole }
             }
             _ => KeyBytes { begin: OwnedBytes(key.to_vec()), whole: None },

@@ -188,7 +188,7 @@ pub(super) fn key(store: &Store, request: &ApiRequest) -> ApiResult<Vec<u8>> {
 
 /// Stored key `id`.
 pub(super) fn stored_key(store: &Store, id: u64) -> ApiResult<Vec<u8>> {
-    let key = store.cursors.get(id);
+    let key = store.page_keys.get(id);
     key.ok_or_else(|| ApiError::not_found("The server has forgotten the position; reload the list."))
 }
 
@@ -197,7 +197,7 @@ pub(super) fn cursor(store: &Store, key: Vec<u8>) -> String {
     if key.len() <= super::json_bytes::MAX_KEY_BYTES {
         return query::encode(&key);
     }
-    format!("&fromId={}", store.cursors.insert(key))
+    format!("&fromId={}", store.page_keys.insert(key))
 }
 
 /// Bounds of the records of the keys that begin with `prefix`.

@@ -86,6 +86,8 @@ pub(crate) struct Store {
     pub(crate) watch_table: WatchTable,
     pub(crate) key_events: KeyEvents,
     pub(crate) cursors: Cursors,
+    /// Long keys that the web page names by numbers.
+    pub(crate) page_keys: Cursors,
     pub(crate) durability: Durability,
     pub(crate) clock: Arc<dyn terrace_env::Clock>,
     /// Number of keys of each database, with the moment for which it is right.
@@ -155,6 +157,7 @@ impl Store {
             watch_table: WatchTable::default(),
             key_events: KeyEvents::default(),
             cursors: Cursors::default(),
+            page_keys: Cursors::default(),
             durability: Durability::new(options.sync),
             clock: Arc::clone(&engine.env.clock),
             key_counts: Mutex::new([None; DATABASES]),

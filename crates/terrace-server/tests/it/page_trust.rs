@@ -177,6 +177,19 @@ fn changes_need_the_option() {
         let error = reply["reply"]["error"].as_str().unwrap_or_default();
         assert!(error.contains("--page-writes"), "{line}: {reply}");
     }
+    for line in [
+        "GET a",
+        "INFO",
+        "TERRACE.EVENTS",
+        "CONFIG GET port",
+        "SLOWLOG GET",
+        "CLIENT LIST",
+        "KEYS *",
+        "DBSIZE",
+    ] {
+        let reply = browser.post("console", &json!({ "line": line })).json();
+        assert!(reply["reply"]["error"].is_null(), "{line}: {reply}");
+    }
     assert_eq!(server.client().run("GET a"), "'1'");
 }
 
