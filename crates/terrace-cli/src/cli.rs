@@ -62,6 +62,8 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::destroy::Destroy>("destroy", "terrace destroy cities --yes"),
     #[cfg(feature = "server")]
     command_entry::<command::serve::Serve>("serve", "terrace serve cities --port 6379 --sync always"),
+    #[cfg(feature = "server")]
+    command_entry::<command::view::View>("view", "terrace view cities"),
     command_entry::<command::bench::Bench>(
         "bench",
         "terrace bench --suite leveldb --engines terrace,leveldb --scale 0.1",

@@ -23,3 +23,5 @@ pub(crate) mod shell;
 pub(crate) mod stat;
 pub(crate) mod tour;
 pub(crate) mod verify;
+#[cfg(feature = "server")]
+pub(crate) mod view;

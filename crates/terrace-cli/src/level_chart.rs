@@ -130,11 +130,8 @@ mod tests {
     use terrace::TableInfo;
 
     fn level(level: usize, files: &[(u64, &str, &str)]) -> LevelInfo {
-        let files = files.iter().zip(0..).map(|((size, smallest, largest), number)| TableInfo {
-            number,
-            size: *size,
-            smallest: smallest.as_bytes().to_vec(),
-            largest: largest.as_bytes().to_vec(),
+        let files = files.iter().zip(0..).map(|((size, smallest, largest), number)| {
+            TableInfo::new(number, *size, smallest.as_bytes().to_vec(), largest.as_bytes().to_vec())
         });
         LevelInfo { level, files: files.collect() }
     }

@@ -173,6 +173,20 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Returns the size of a file, in bytes.
     fn file_size(&self, path: &Path) -> Result<u64>;
 
+    /// Returns the number of bytes that this process can still store in the directory `dir`.
+    ///
+    /// The default implementation returns an error of kind [`std::io::ErrorKind::Unsupported`].
+    fn free_space(&self, dir: &Path) -> Result<u64> {
+        Err(FileError::new("statvfs", dir, io::ErrorKind::Unsupported.into()))
+    }
+
+    /// Returns the wall time of the last change of a file, in microseconds since 1970.
+    ///
+    /// The default implementation returns an error of kind [`std::io::ErrorKind::Unsupported`].
+    fn modified_us(&self, path: &Path) -> Result<u64> {
+        Err(FileError::new("stat", path, io::ErrorKind::Unsupported.into()))
+    }
+
     /// Returns the names in a directory without `.` and `..`, in any order.
     fn list(&self, dir: &Path) -> Result<Vec<OsString>>;
 

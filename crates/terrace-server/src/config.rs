@@ -25,6 +25,8 @@ pub struct ServerConfig {
     pub tls: Option<TlsConfig>,
     /// Port of `GET /metrics` on the loopback address, 0 for a free one. None for no metrics.
     pub metrics_port: Option<u16>,
+    /// Web page, or None for no page.
+    pub page: Option<PageConfig>,
     /// Path of a Unix socket to listen on.
     pub unix_socket: Option<PathBuf>,
     /// Directory in which TERRACE.CHECKPOINT, SAVE and BGSAVE create checkpoints.
@@ -41,6 +43,8 @@ pub struct ServerConfig {
     pub layout: Option<Layout>,
     /// Writes nothing to the directory.
     pub read_only: bool,
+    /// Reads beside a process that writes the database. Needs `read_only`.
+    pub follow: bool,
     /// Permits FLUSHALL and FLUSHDB in the raw layout.
     pub allow_flush: bool,
     /// Permits DEBUG.
@@ -70,6 +74,7 @@ impl ServerConfig {
             port: Some(6379),
             tls: None,
             metrics_port: None,
+            page: None,
             unix_socket: None,
             checkpoints: None,
             settings: Vec::new(),
@@ -78,6 +83,7 @@ impl ServerConfig {
             no_protection: false,
             layout: None,
             read_only: false,
+            follow: false,
             allow_flush: false,
             enable_debug: false,
             scripts: true,
@@ -106,8 +112,14 @@ impl ServerConfig {
     pub(crate) fn check(&self) -> Result<(), ServeError> {
         let has_password =
             self.password.as_ref().is_some_and(|password| !password.is_empty()) || !self.users.is_empty();
-        if self.port.is_none() && self.unix_socket.is_none() && self.tls.is_none() {
+        let has_clients = self.port.is_some() || self.unix_socket.is_some() || self.tls.is_some();
+        // Without clients, only a view is useful.
+        let is_view = self.page.is_some() && self.read_only;
+        if !has_clients && !is_view {
             return Err(ServeError::Config("neither a port nor a Unix socket to listen on".into()));
+        }
+        if self.follow && !self.read_only {
+            return Err(ServeError::Config("a follower writes nothing, so it has to be read-only".into()));
         }
         if self.port.is_some() && !has_password && !self.is_protected() {
             return Err(ServeError::Config(
@@ -125,6 +137,30 @@ impl ServerConfig {
         }
         Ok(())
     }
+}
+
+/// Web page of a server, on the loopback address.
+#[derive(Debug, Clone)]
+pub struct PageConfig {
+    /// TCP port, 0 for a free one.
+    pub port: u16,
+    /// Choice if the port is in use.
+    pub if_busy: IfBusy,
+    /// Name of the host under which a proxy serves the page.
+    pub host: Option<String>,
+    /// The page may change data.
+    pub writes: bool,
+}
+
+/// Choice of a server if the port of its page is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfBusy {
+    /// The server does not start.
+    Fail,
+    /// The server runs without a page.
+    NoPage,
+    /// The page gets a free port.
+    FreePort,
 }
 
 /// TLS port with its certificates.

@@ -6,6 +6,8 @@
 //!   command/  the table of commands and their functions
 //!   script/   Lua scripts: interpreter, libraries, limits
 //!   metrics/  counts, durations, slow commands
+//!   http/     listeners of the page and of GET /metrics
+//!   page/     web page: listener, access, API
 //!   store/    records of both layouts, atomicity, durability, expiry
 //!   server    starts and ends all of it
 //! ```
@@ -18,8 +20,10 @@ mod conn;
 mod engine_events;
 mod failure;
 mod glob;
+mod http;
 mod listeners;
 mod metrics;
+mod page;
 #[doc(hidden)]
 pub mod resp;
 mod script;
@@ -31,7 +35,7 @@ mod systemd;
 mod threads;
 mod users;
 
-pub use config::{ServeError, ServerConfig, TlsConfig};
+pub use config::{IfBusy, PageConfig, ServeError, ServerConfig, TlsConfig};
 pub use conn::TlsFiles;
 pub use std::net::IpAddr;
 

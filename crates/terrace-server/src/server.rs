@@ -22,14 +22,16 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::command::is_category;
-use crate::config::{ServeError, ServerConfig};
+use crate::config::{IfBusy, ServeError, ServerConfig};
 use crate::conn::{
     BlockedClients, ChannelKind, ClientRegistry, LoginAttempts, Monitors, NewConnection, Pause, PubSub,
     SLOW_THREADS, SlowPool, Tls, Worker,
 };
 use crate::engine_events::EngineEvents;
+use crate::http;
 use crate::listeners::Listeners;
 use crate::metrics::{self, CommandTimes, ErrorCounts, LatencyEvents, SlowLog};
+use crate::page::{self, Page, PageAccess};
 use crate::script::Scripts;
 use crate::settings::{self, FixedSettings, Settings};
 use crate::shared::{Counters, Phase, Shared};
@@ -56,6 +58,10 @@ pub struct Addresses {
     pub tls: Vec<SocketAddr>,
     /// Address of `GET /metrics`.
     pub metrics: Option<SocketAddr>,
+    /// Link to the page, which gives access once.
+    pub page: Option<String>,
+    /// Port of the page that is in use, so that the server runs without a page.
+    pub busy_page_port: Option<u16>,
     /// Path of the Unix socket.
     pub unix: Option<PathBuf>,
     /// Layout of the directory.
@@ -99,15 +105,22 @@ pub fn serve(
     let listeners = Listeners::bind(config)?;
     let metrics = bind_metrics(config)?;
     let metrics_address = metrics.as_ref().and_then(|listener| listener.local_addr().ok());
-    let shared = Arc::new(new_shared(config, &listeners)?);
+    let (page_listener, busy_page_port) = bind_page(config)?;
+    let page_access = page_access(config, page_listener.as_ref());
+    let shared = Arc::new(new_shared(config, &listeners, page_access)?);
     for (name, value) in &config.settings {
         settings::change(&shared, name, value).map_err(ServeError::Config)?;
     }
-    let threads = ServerThreads::start(config, &shared, metrics)?;
+    let mut threads = ServerThreads::start(config, &shared, metrics)?;
+    if let Some(listener) = page_listener {
+        threads.start_page(config, &shared, listener)?;
+    }
     let addresses = Addresses {
         tcp: listeners.tcp_addresses(),
         tls: listeners.tls_addresses(),
         metrics: metrics_address,
+        page: shared.page_access.as_ref().and_then(|access| access.new_link()),
+        busy_page_port,
         unix: config.unix_socket.clone(),
         layout: shared.store.layout,
         damage: shared.store.db.recovery().damage.iter().map(ToString::to_string).collect(),
@@ -131,13 +144,37 @@ pub fn serve(
 
 fn bind_metrics(config: &ServerConfig) -> Result<Option<std::net::TcpListener>, ServeError> {
     let Some(port) = config.metrics_port else { return Ok(None) };
-    let listener = metrics::bind(port);
+    let listener = http::bind(port);
     let named =
         listener.map_err(|error| ServeError::Listen(format!("127.0.0.1:{port} for the metrics"), error));
     named.map(Some)
 }
 
-fn new_shared(config: &ServerConfig, listeners: &Listeners) -> Result<Shared, ServeError> {
+/// Binds the listener of the page. Also returns the port if it is in use and the server may run
+/// without a page.
+fn bind_page(config: &ServerConfig) -> Result<(Option<std::net::TcpListener>, Option<u16>), ServeError> {
+    let Some(page) = &config.page else { return Ok((None, None)) };
+    let failed = |error| ServeError::Listen(format!("127.0.0.1:{} for the page", page.port), error);
+    match http::bind(page.port) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match page.if_busy {
+            IfBusy::Fail => Err(failed(error)),
+            IfBusy::NoPage => Ok((None, Some(page.port))),
+            IfBusy::FreePort => Ok((Some(http::bind(0).map_err(failed)?), None)),
+        },
+        bound => Ok((Some(bound.map_err(failed)?), None)),
+    }
+}
+
+fn page_access(config: &ServerConfig, listener: Option<&std::net::TcpListener>) -> Option<Arc<PageAccess>> {
+    let address = listener?.local_addr().ok()?;
+    Some(Arc::new(PageAccess::new(address, config.page.as_ref()?.host.clone())))
+}
+
+fn new_shared(
+    config: &ServerConfig,
+    listeners: &Listeners,
+    page_access: Option<Arc<PageAccess>>,
+) -> Result<Shared, ServeError> {
     let threads = config.worker_count() + SLOW_THREADS + 2;
     let tls = match &config.tls {
         Some(tls) => Some(Tls::new(&tls.files, &config.engine.env.fs).map_err(ServeError::Certificate)?),
@@ -150,6 +187,7 @@ fn new_shared(config: &ServerConfig, listeners: &Listeners) -> Result<Shared, Se
         engine: config.engine.clone().listener(Arc::clone(&engine_events) as _),
         layout: config.layout,
         is_read_only: config.read_only,
+        is_follower: config.follow,
         sync: config.sync,
         threads,
     };
@@ -191,6 +229,7 @@ fn new_shared(config: &ServerConfig, listeners: &Listeners) -> Result<Shared, Se
         random: Arc::clone(&env.random),
         started_at: env.clock.monotonic(),
         client_memory: (budget / CLIENT_SHARE).max(MIN_CLIENT_MEMORY),
+        page_access,
         run_id,
         phase: tokio::sync::watch::Sender::new(Phase::Running),
         is_expiry_job_on: true.into(),
@@ -269,6 +308,24 @@ impl ServerThreads {
         let expiring = Arc::clone(shared);
         started.others.push(threads::start("expiry", move || run_expiry(&expiring, workers + SLOW_THREADS))?);
         Ok(started)
+    }
+
+    /// Starts the threads of the page.
+    fn start_page(
+        &mut self,
+        config: &ServerConfig,
+        shared: &Arc<Shared>,
+        listener: std::net::TcpListener,
+    ) -> io::Result<()> {
+        let (Some(options), Some(access)) = (&config.page, &shared.page_access) else { return Ok(()) };
+        let page = Arc::new(Page::new(Arc::clone(shared), Arc::clone(access), options.writes));
+        let sampled = Arc::clone(&page);
+        self.others.push(threads::start("page-sampler", move || page::run_sampler(&sampled))?);
+        self.others.push(threads::start("page", move || {
+            // Without its runtime, the server runs without a page.
+            let _ = page::run(&page, listener);
+        })?);
+        Ok(())
     }
 
     /// Ends all threads. The clients have left.

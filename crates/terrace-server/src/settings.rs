@@ -81,6 +81,7 @@ type Change = fn(&Shared, &str) -> Result<(), String>;
 /// A setting.
 pub(crate) struct Setting {
     pub(crate) name: &'static str,
+    summary: &'static str,
     get: fn(&Shared) -> String,
     /// None if it is fixed at the start.
     set: Option<Change>,
@@ -93,22 +94,50 @@ const MAX_SLOW_COMMANDS: i64 = 100_000;
 static SETTINGS: &[Setting] = &[
     Setting {
         name: "appendfsync",
+        summary: "Moment at which writes are synced: always, everysec or no",
         get: |shared| shared.store.durability.mode().to_string(),
         set: Some(set_sync),
     },
-    Setting { name: "bind", get: |shared| shared.settings.fixed.bind.clone(), set: None },
-    Setting { name: "busy-reply-threshold", get: script_limit, set: Some(set_script_limit) },
-    Setting { name: "daemonize", get: |_| "no".into(), set: None },
-    Setting { name: "databases", get: |_| DATABASES.to_string(), set: None },
-    Setting { name: "dir", get: |shared| shared.settings.fixed.dir.clone(), set: None },
+    Setting {
+        name: "bind",
+        summary: "Addresses of the server",
+        get: |shared| shared.settings.fixed.bind.clone(),
+        set: None,
+    },
+    Setting {
+        name: "busy-reply-threshold",
+        summary: "Milliseconds after which a script can be ended",
+        get: script_limit,
+        set: Some(set_script_limit),
+    },
+    Setting {
+        name: "daemonize",
+        summary: "The server stays in the foreground",
+        get: |_| "no".into(),
+        set: None,
+    },
+    Setting { name: "databases", summary: "Number of databases", get: |_| DATABASES.to_string(), set: None },
+    Setting {
+        name: "dir",
+        summary: "Directory of the database",
+        get: |shared| shared.settings.fixed.dir.clone(),
+        set: None,
+    },
     Setting {
         name: "enable-debug-command",
+        summary: "DEBUG is permitted",
         get: |shared| yes_no(shared.settings.fixed.is_debug_enabled),
         set: None,
     },
-    Setting { name: "lua-time-limit", get: script_limit, set: Some(set_script_limit) },
+    Setting {
+        name: "lua-time-limit",
+        summary: "Milliseconds after which a script can be ended",
+        get: script_limit,
+        set: Some(set_script_limit),
+    },
     Setting {
         name: "latency-monitor-threshold",
+        summary: "Milliseconds from which on LATENCY records an event; 0 for none",
         get: |shared| shared.latency_events.threshold_ms().to_string(),
         set: Some(|shared, value| {
             let ms = number(value, 0, i64::MAX)?;
@@ -118,25 +147,48 @@ static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "maxclients",
+        summary: "Maximum number of clients",
         get: |shared| shared.settings.max_clients().to_string(),
         set: Some(set_max_clients),
     },
     Setting {
         name: "notify-keyspace-events",
+        summary: "Classes of keyspace events that are published",
         get: |shared| shared.store.key_events.text(),
         set: Some(|shared, value| match shared.store.key_events.choose(value) {
             true => Ok(()),
             false => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
         }),
     },
-    Setting { name: "port", get: |shared| shared.settings.fixed.port.to_string(), set: None },
-    Setting { name: "protected-mode", get: |shared| yes_no(shared.settings.fixed.is_protected), set: None },
-    Setting { name: "proto-max-bulk-len", get: |_| Limits::AFTER_LOGIN.arg_bytes.to_string(), set: None },
-    Setting { name: "replicaof", get: |_| String::new(), set: None },
-    Setting { name: "requirepass", get: password_text, set: Some(set_password) },
-    Setting { name: "slaveof", get: |_| String::new(), set: None },
+    Setting {
+        name: "port",
+        summary: "TCP port",
+        get: |shared| shared.settings.fixed.port.to_string(),
+        set: None,
+    },
+    Setting {
+        name: "protected-mode",
+        summary: "Other machines cannot connect without a password",
+        get: |shared| yes_no(shared.settings.fixed.is_protected),
+        set: None,
+    },
+    Setting {
+        name: "proto-max-bulk-len",
+        summary: "Maximum size of an argument, in bytes",
+        get: |_| Limits::AFTER_LOGIN.arg_bytes.to_string(),
+        set: None,
+    },
+    Setting { name: "replicaof", summary: "The server has no replicas", get: |_| String::new(), set: None },
+    Setting {
+        name: "requirepass",
+        summary: "Password of the default user",
+        get: password_text,
+        set: Some(set_password),
+    },
+    Setting { name: "slaveof", summary: "The server has no replicas", get: |_| String::new(), set: None },
     Setting {
         name: "slowlog-log-slower-than",
+        summary: "Microseconds from which on the slow log keeps a command; -1 for none",
         get: |shared| shared.slow_log.threshold_us().to_string(),
         set: Some(|shared, value| {
             shared.slow_log.set_threshold_us(number(value, -1, i64::MAX)?);
@@ -145,6 +197,7 @@ static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "slowlog-max-len",
+        summary: "Maximum number of entries of the slow log",
         get: |shared| shared.slow_log.max_len().to_string(),
         set: Some(|shared, value| {
             shared.slow_log.set_max_len(number(value, 0, MAX_SLOW_COMMANDS)? as usize);
@@ -153,10 +206,16 @@ static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "timeout",
+        summary: "Seconds after which an idle connection ends; 0 for no limit",
         get: |shared| shared.settings.idle_timeout.load(Ordering::Relaxed).to_string(),
         set: Some(set_idle_timeout),
     },
-    Setting { name: "unixsocket", get: |shared| shared.settings.fixed.unix_socket.clone(), set: None },
+    Setting {
+        name: "unixsocket",
+        summary: "Path of the Unix socket",
+        get: |shared| shared.settings.fixed.unix_socket.clone(),
+        set: None,
+    },
 ];
 
 /// Settings that are fixed at the start here, but not in Redis.
@@ -278,6 +337,19 @@ static ALIASES: &[(&str, &str)] = &[
     ("zset-max-ziplist-entries", "zset-max-listpack-entries"),
     ("zset-max-ziplist-value", "zset-max-listpack-value"),
 ];
+
+/// Setting for people: name, value, whether CONFIG SET can change it, and a summary.
+pub(crate) type DescribedSetting = (&'static str, String, bool, &'static str);
+
+/// Describes all settings with an effect. A password is not shown.
+pub(crate) fn with_effect(shared: &Shared) -> impl Iterator<Item = DescribedSetting> {
+    SETTINGS.iter().map(|row| {
+        let value = (row.get)(shared);
+        let is_secret = row.name == "requirepass" && !value.is_empty();
+        let value = if is_secret { "(redacted)".into() } else { value };
+        (row.name, value, row.set.is_some(), row.summary)
+    })
+}
 
 /// Returns the names and values of all settings that match one of `patterns`.
 pub(crate) fn matching(shared: &Shared, patterns: &[&[u8]]) -> Vec<(&'static str, String)> {

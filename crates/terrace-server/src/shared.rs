@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::conn::{BlockedClients, ClientRegistry, LoginAttempts, Monitors, Pause, PubSub, SlowPool, Tls};
 use crate::engine_events::EngineEvents;
 use crate::metrics::{CommandTimes, ErrorCounts, LatencyEvents, SlowLog};
+use crate::page::PageAccess;
 use crate::script::Scripts;
 use crate::settings::Settings;
 use crate::store::{Snapshots, Store};
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) started_at: Duration,
     /// Maximum size of the unfinished input and the unsent output of all clients, in bytes.
     pub(crate) client_memory: usize,
+    /// Access to the page, if there is one.
+    pub(crate) page_access: Option<Arc<PageAccess>>,
     /// Number that identifies this run of the server.
     pub(crate) run_id: String,
     pub(crate) phase: watch::Sender<Phase>,

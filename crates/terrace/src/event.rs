@@ -11,6 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::table_info::TableInfo;
 
 /// Receiver of the events of a database, see [`Options::listener`](crate::Options::listener).
 ///
@@ -46,6 +47,12 @@ use crate::error::Error;
 pub trait EventListener: Send + Sync {
     /// Receives an event that has just happened.
     fn on_event(&self, event: &Event);
+
+    /// Receives a change of the set of tables that has just been installed. The changes come in
+    /// their order. The default implementation ignores them.
+    fn on_table_changes(&self, changes: &TableChanges) {
+        let _ = changes;
+    }
 }
 
 impl fmt::Debug for dyn EventListener {
@@ -141,6 +148,34 @@ pub enum Event {
         /// First error after which the content of the disk is unknown.
         cause: Error,
     },
+}
+
+/// Change of the set of tables.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TableChanges {
+    /// Cause of the change.
+    pub cause: TableChangeCause,
+    /// Added tables with their levels. Their reads are 0. A moved table is added and removed.
+    pub added: Vec<(usize, TableInfo)>,
+    /// File numbers of the removed tables with their levels.
+    pub removed: Vec<(usize, u64)>,
+}
+
+/// Cause of a change of the set of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TableChangeCause {
+    /// Flush of a memtable.
+    Flush,
+    /// Compaction.
+    Compaction,
+    /// Move of tables to a deeper level.
+    Move,
+    /// Deletion of a range of keys.
+    DeleteRange,
+    /// Installation of finished tables.
+    Ingest,
 }
 
 /// Inputs of a compaction.

@@ -51,6 +51,7 @@ mod snapshot;
 mod stats;
 mod sync;
 pub mod table;
+mod table_info;
 mod txn;
 mod verify;
 mod version;
@@ -60,11 +61,13 @@ pub use cache::{BlockCache, CachedBlock, ExternalBlockCache};
 pub use checkpoint::{BackupInfo, BackupReport, Backups};
 pub use db::{
     CompactionStatus, Db, DestroyOptions, DestroyReport, FollowOptions, LevelInfo, LevelStats, LogEndReason,
-    MemoryPart, MemoryUse, PinnedValue, RecoveredLog, RecoveryReport, StateStamp, Stats, TableInfo,
-    Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy, destroy_with,
+    MemoryPart, MemoryUse, MemtableState, MemtableStats, PinnedValue, RecoveredLog, RecoveryReport,
+    StateStamp, Stats, Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy, destroy_with,
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
-pub use event::{CompactionInputs, CompactionReason, Event, EventListener, StallState};
+pub use event::{
+    CompactionInputs, CompactionReason, Event, EventListener, StallState, TableChangeCause, TableChanges,
+};
 pub use info_log::{Logger, file_logger};
 pub use ingest::IngestOptions;
 pub use iterator::{DbIterator, Iter};
@@ -73,6 +76,7 @@ pub use repair::{RepairReport, repair};
 pub use snapshot::Snapshot;
 pub use stats::{HistogramData, Ticker, Timer};
 pub use table::{SortedTable, SortedTableInfo};
+pub use table_info::TableInfo;
 pub use txn::{
     Isolation, Savepoint, Transaction, TransactionEntries, TransactionIterator, TransactionOptions,
 };

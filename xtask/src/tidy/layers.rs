@@ -51,7 +51,21 @@ static CRATES: &[Crate] = &[
 /// Modules of the crate `terrace` by layer. A module may import those to its left.
 static MODULES: &[(u8, &[&str])] = &[
     // Options contain a cache and a snapshot.
-    (3, &["sync", "error", "event", "file_io", "info_log", "snapshot", "cache", "shared_budget", "options"]),
+    (
+        3,
+        &[
+            "sync",
+            "error",
+            "table_info",
+            "event",
+            "file_io",
+            "info_log",
+            "snapshot",
+            "cache",
+            "shared_budget",
+            "options",
+        ],
+    ),
     (4, &["stats"]),
     // Memtables and tables implement the trait of the internal iterator.
     (5, &["internal_iterator", "iterator::internal_iterator", "memtable", "table", "iterator"]),

@@ -9,8 +9,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use terrace_env::Env;
 use terrace_server::{
-    Addresses, IpAddr, Layout, ServeError, ServerConfig, SyncMode, TlsConfig, TlsFiles, UserConfig,
-    hash_password, serve,
+    Addresses, IfBusy, IpAddr, Layout, PageConfig, ServeError, ServerConfig, SyncMode, TlsConfig, TlsFiles,
+    UserConfig, hash_password, serve,
 };
 
 use crate::cli::Run;
@@ -53,6 +53,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     configuration: ConfigurationArgs,
     #[command(flatten)]
+    page: PageArgs,
+    #[command(flatten)]
     trust: TrustArgs,
     #[command(flatten)]
     tls: TlsArgs,
@@ -83,6 +85,39 @@ struct ConfigurationArgs {
     /// Port of GET /metrics on 127.0.0.1; 0 for a free one
     #[arg(long, value_name = "PORT")]
     metrics_port: Option<u16>,
+}
+
+/// Arguments about the web page.
+#[derive(Args)]
+#[command(next_help_heading = "Web page")]
+struct PageArgs {
+    /// Port of the web page on 127.0.0.1; 0 for a free one [default: 8379, if it is free]
+    #[arg(long, value_name = "PORT")]
+    page_port: Option<u16>,
+    /// Serve no web page
+    #[arg(long, conflicts_with_all = ["page_port", "page_host", "page_writes"])]
+    no_page: bool,
+    /// Name of the host under which a proxy serves the web page
+    #[arg(long, value_name = "NAME")]
+    page_host: Option<String>,
+    /// Permit changes of data through the web page
+    #[arg(long)]
+    page_writes: bool,
+}
+
+/// Port of the web page, if the user names none.
+pub(super) const PAGE_PORT: u16 = 8379;
+
+impl PageArgs {
+    fn config(self) -> Option<PageConfig> {
+        let config = PageConfig {
+            port: self.page_port.unwrap_or(PAGE_PORT),
+            if_busy: if self.page_port.is_some() { IfBusy::Fail } else { IfBusy::NoPage },
+            host: self.page_host,
+            writes: self.page_writes,
+        };
+        (!self.no_page).then_some(config)
+    }
 }
 
 /// Arguments about clients.
@@ -241,6 +276,7 @@ impl Serve {
         config.bind = self.bind;
         config.port = (!self.no_tcp).then_some(self.port);
         config.tls = self.tls.config();
+        config.page = self.page.config();
         config.metrics_port = self.configuration.metrics_port;
         config.unix_socket = self.unix_socket;
         config.checkpoints = self.configuration.checkpoints;
@@ -282,14 +318,19 @@ fn check_directory(config: &ServerConfig) -> CommandResult {
     }
 }
 
-/// Prints one line when clients can connect, for people and for scripts that wait for it.
-fn announce(addresses: &Addresses) {
+/// Prints the damage that the open of the database has found.
+pub(super) fn warn_of_damage(addresses: &Addresses) {
     for damage in &addresses.damage {
         let line =
             format!("terrace: warning: corruption: {}; {CORRUPTION_ADVICE}\n", terminal::printable(damage));
         // The message may not be writable.
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
+}
+
+/// Prints one line when clients can connect, for people and for scripts that wait for it.
+fn announce(addresses: &Addresses) {
+    warn_of_damage(addresses);
     let layout = match addresses.layout {
         Layout::Raw => "raw",
         Layout::Typed => "typed",
@@ -303,7 +344,18 @@ fn announce(addresses: &Addresses) {
     if let Some(command) = client_command(addresses) {
         let _ = writeln!(out, "connect: {command}");
     }
+    announce_page(addresses, &mut out);
     let _ = out.flush();
+}
+
+/// Prints the link to the web page, or why there is none.
+pub(super) fn announce_page(addresses: &Addresses, out: &mut impl Write) {
+    // The server works without a reader of its output.
+    let _ = match (&addresses.page, addresses.busy_page_port) {
+        (Some(link), _) => writeln!(out, "page: {link}"),
+        (None, Some(port)) => writeln!(out, "page: none, because port {port} is in use; see --page-port"),
+        (None, None) => Ok(()),
+    };
 }
 
 /// Command of Redis' client that connects to one of the addresses.
@@ -321,7 +373,7 @@ fn client_command(addresses: &Addresses) -> Option<String> {
     Some(format!("redis-cli{host} -p {port}{options}"))
 }
 
-fn failure(error: ServeError) -> Failure {
+pub(super) fn failure(error: ServeError) -> Failure {
     match error {
         ServeError::Config(reason) => Failure::Usage(reason),
         ServeError::Database(reason) => Failure::Database(reason),

@@ -16,3 +16,5 @@ mod restricted_process;
 mod serve;
 mod shell;
 mod tour;
+#[cfg(feature = "server")]
+mod view;

@@ -192,6 +192,18 @@ impl FileSystem for PosixFs {
         fs::metadata(path).map(|metadata| metadata.len()).map_err(|e| FileError::new("stat", path, e))
     }
 
+    fn free_space(&self, dir: &Path) -> Result<u64> {
+        let space = rustix::fs::statvfs(dir).map_err(|e| FileError::new("statvfs", dir, e.into()))?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn modified_us(&self, path: &Path) -> Result<u64> {
+        let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+        let modified = modified.map_err(|e| FileError::new("stat", path, e))?;
+        let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Ok(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+    }
+
     fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
         let entries = fs::read_dir(dir).and_then(|entries| {
             entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()

@@ -111,7 +111,7 @@ fn is_paused(shared: &Shared, session: &Session, command: &Command) -> bool {
 }
 
 /// True if the command may write, or sends messages to other clients.
-fn may_write(command: &Command) -> bool {
+pub(crate) fn may_write(command: &Command) -> bool {
     [Flags::WRITE, Flags::MAY_WRITE, Flags::CACHES].iter().any(|flag| command.flags.contains(*flag))
         || matches!(command.name, "publish" | "spublish")
 }

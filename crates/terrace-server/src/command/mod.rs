@@ -32,6 +32,7 @@ mod keys;
 mod latency;
 mod lcs;
 mod list;
+mod member_list;
 mod members;
 mod memory;
 mod monitor;
@@ -64,10 +65,13 @@ use crate::shared::Shared;
 use crate::store::{Entry, EventClass, Header, Object, Replaced, ValueType, View};
 
 pub(crate) use args::Args;
-pub(crate) use execute::{execute, is_script};
+pub(crate) use execute::{execute, is_script, may_write};
+pub(crate) use member_list::{MemberValue, list_members};
 pub(crate) use observe::CommandGroup;
 pub(crate) use series::TurnSeries;
-pub(crate) use table::{Command, SLOTS, all as all_commands, slot_of};
+pub(crate) use table::{
+    Command, Flags, Handler, SLOTS, all as all_commands, find as find_command, is_admin, slot_of,
+};
 
 /// True if `name` is a category of commands.
 pub(crate) fn is_category(name: &str) -> bool {

@@ -216,6 +216,14 @@ pub(super) fn delete_records(call: &mut Call<'_>, begin: Vec<u8>, end: Option<Ve
     Ok(())
 }
 
+/// TERRACE.PAGE
+pub(super) fn page(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    let access = call.shared.page_access.as_ref().ok_or(Failure::reply("ERR the server has no web page"))?;
+    let link = access.new_link().ok_or(Failure::reply("ERR the system has no random numbers"))?;
+    call.reply.bulk(link);
+    Ok(())
+}
+
 /// TERRACE.STATS
 pub(super) fn stats(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
     call.reply.verbatim(&call.shared.store.db.stats().to_string());

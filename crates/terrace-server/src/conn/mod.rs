@@ -12,6 +12,7 @@
 mod blocked;
 mod client;
 mod connection;
+mod internal_client;
 mod login;
 mod monitor;
 mod pause;
@@ -26,6 +27,7 @@ mod worker;
 pub(crate) use blocked::{BlockedClients, BlockedCommand, Waiter};
 pub(crate) use client::{Client, ClientRegistry, ClientType, Unblocked};
 pub(crate) use connection::serve_connection;
+pub(crate) use internal_client::{InternalClient, encode_command};
 pub(crate) use login::{LoginAttempts, is_equal};
 pub(crate) use monitor::Monitors;
 pub(crate) use pause::{Pause, PauseKind};

@@ -57,6 +57,15 @@ impl DurationHistogram {
         }
     }
 
+    /// Durations that were added after `earlier`. After a reset, these are all durations.
+    pub(crate) fn since(&self, earlier: &DurationHistogram) -> DurationHistogram {
+        let mut later = self.clone();
+        for (count, before) in later.counts.iter_mut().zip(&earlier.counts) {
+            *count = count.checked_sub(*before).unwrap_or(*count);
+        }
+        later
+    }
+
     /// Number of durations.
     pub(crate) fn count(&self) -> u64 {
         self.counts.iter().sum()

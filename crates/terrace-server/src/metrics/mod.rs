@@ -16,8 +16,8 @@ mod prometheus;
 mod slow_log;
 
 pub(crate) use command_times::CommandTimes;
-use duration_histogram::DurationHistogram;
+pub(crate) use duration_histogram::DurationHistogram;
 pub(crate) use error_counts::ErrorCounts;
 pub(crate) use latency_events::{LatencyEvents, LatencySample};
-pub(crate) use listener::{bind, run};
+pub(crate) use listener::run;
 pub(crate) use slow_log::{SlowCommand, SlowLog};

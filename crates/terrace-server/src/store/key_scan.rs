@@ -63,7 +63,7 @@ impl KeyRange {
 }
 
 /// Returns the first key after all keys that begin with `prefix`, unless no key can be after them.
-pub(super) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;

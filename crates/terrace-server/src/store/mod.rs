@@ -36,11 +36,12 @@ mod space_view;
 mod view;
 mod watch_table;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use terrace::{Db, Options, WriteBatch, WriteOptions};
+use terrace::{Bytewise, Comparator, Db, FollowOptions, Options, WriteBatch, WriteOptions};
+use terrace_env::FileSystem;
 use terrace_sync::native_locks::Mutex;
 
 pub(crate) use cursors::Cursors;
@@ -51,7 +52,7 @@ pub(crate) use expiry::ExpiryJob;
 pub(crate) use garbage::delete_objects;
 pub(crate) use gate::{Gate, Pass};
 pub(crate) use key_events::{EventClass, KeyEvents};
-pub(crate) use key_scan::KeyRange;
+pub(crate) use key_scan::{KeyRange, ScannedKey, prefix_end};
 pub use layout::Layout;
 pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
 use marker::Spaces;
@@ -71,6 +72,11 @@ pub(crate) struct Store {
     pub(crate) layout: Layout,
     /// True if no command may write.
     pub(crate) is_read_only: bool,
+    /// True if another process may write the database.
+    pub(crate) is_follower: bool,
+    dir: PathBuf,
+    fs: Arc<dyn FileSystem>,
+    comparator: Arc<dyn Comparator>,
     pub(crate) namespaces: Namespaces,
     pub(crate) object_numbers: ObjectNumbers,
     /// True if the directory may have values of other types than strings.
@@ -80,6 +86,8 @@ pub(crate) struct Store {
     pub(crate) watch_table: WatchTable,
     pub(crate) key_events: KeyEvents,
     pub(crate) cursors: Cursors,
+    /// Long keys that the web page names by numbers.
+    pub(crate) page_keys: Cursors,
     pub(crate) durability: Durability,
     pub(crate) clock: Arc<dyn terrace_env::Clock>,
     /// Number of keys of each database, with the moment for which it is right.
@@ -106,6 +114,8 @@ pub(crate) struct StoreOptions {
     /// Layout that the user demands.
     pub(crate) layout: Option<Layout>,
     pub(crate) is_read_only: bool,
+    /// Reads beside a writer. The store is read-only, too.
+    pub(crate) is_follower: bool,
     pub(crate) sync: SyncMode,
     /// Number of threads that run commands.
     pub(crate) threads: usize,
@@ -120,8 +130,13 @@ impl Store {
     /// The directory cannot be opened, or it does not have the demanded layout.
     pub(crate) fn open(dir: &Path, options: &StoreOptions) -> Result<Store, String> {
         let engine = with_large_memtables(options.engine.clone()).create_if_missing(!options.is_read_only);
-        let opened =
-            if options.is_read_only { Db::open_read_only(dir, &engine) } else { Db::open(dir, &engine) };
+        let opened = if options.is_follower {
+            Db::follow(dir, &engine, &FollowOptions::default())
+        } else if options.is_read_only {
+            Db::open_read_only(dir, &engine)
+        } else {
+            Db::open(dir, &engine)
+        };
         let db = opened.map_err(|error| error.to_string())?;
         let (layout, has_objects) =
             detect_layout(&db, options).map_err(|reason| format!("{}: {reason}", dir.display()))?;
@@ -130,6 +145,10 @@ impl Store {
         Ok(Store {
             layout,
             is_read_only: options.is_read_only,
+            is_follower: options.is_follower,
+            dir: dir.to_path_buf(),
+            fs: Arc::clone(&engine.env.fs),
+            comparator: Arc::clone(&engine.comparator),
             namespaces,
             object_numbers,
             has_objects: AtomicBool::new(has_objects),
@@ -138,12 +157,33 @@ impl Store {
             watch_table: WatchTable::default(),
             key_events: KeyEvents::default(),
             cursors: Cursors::default(),
+            page_keys: Cursors::default(),
             durability: Durability::new(options.sync),
             clock: Arc::clone(&engine.env.clock),
             key_counts: Mutex::new([None; DATABASES]),
             expired_keys: AtomicU64::new(0),
             db,
         })
+    }
+
+    /// Order of the keys of entries.
+    pub(crate) fn comparator(&self) -> &dyn Comparator {
+        &*self.comparator
+    }
+
+    /// True for the order of LevelDB.
+    pub(crate) fn is_bytewise(&self) -> bool {
+        self.comparator.name() == Bytewise.name()
+    }
+
+    /// Bytes that the file system of the directory has free, if it tells them.
+    pub(crate) fn free_space(&self) -> Option<u64> {
+        self.fs.free_space(&self.dir).ok()
+    }
+
+    /// Milliseconds since 1970 of the last change of a file of the directory.
+    pub(crate) fn modified_ms(&self, name: &str) -> Option<u64> {
+        self.fs.modified_us(&self.dir.join(name)).ok().map(|us| us / 1000)
     }
 
     /// Milliseconds since 1970.
@@ -273,6 +313,7 @@ mod tests {
             engine: Options::default().env(env.clone()),
             layout: None,
             is_read_only: false,
+            is_follower: false,
             sync: SyncMode::EverySecond,
             threads: 1,
         }

@@ -48,6 +48,8 @@ pub(crate) struct CompactionContext<'a> {
     pub(crate) smallest_snapshot: SequenceNumber,
     /// Allocates a file number.
     pub(crate) next_file_number: Box<dyn Fn() -> u64 + 'a>,
+    /// Receives numbers of entries that the job has read, and their bytes.
+    pub(crate) on_entries_read: Box<dyn Fn(u64, u64) + 'a>,
     /// Receives the size of each finished table in bytes.
     pub(crate) on_table_finished: Box<dyn Fn(u64) + 'a>,
     /// Returns true if the job must stop because the database is closing.
@@ -86,6 +88,8 @@ pub(crate) fn run_subcompaction(
         current_table: None,
         finished_tables: Vec::new(),
         entries_written: 0,
+        reported_entries: 0,
+        unreported_bytes: 0,
         bytes_since_cache_drop: 0,
         file_reads_at_drop: file_reads(context.table_cache),
     };
@@ -129,6 +133,10 @@ struct CompactionJob<'a> {
     current_table: Option<TableWriter>,
     finished_tables: Vec<FinishedTable>,
     entries_written: u64,
+    /// Number of entries that the reports of progress include.
+    reported_entries: u64,
+    /// Bytes read since the last report of progress.
+    unreported_bytes: u64,
     /// Bytes read since the last drop of the page cache.
     bytes_since_cache_drop: usize,
     /// Block reads of all readers from files at the last drop of the page cache.
@@ -142,8 +150,11 @@ impl CompactionJob<'_> {
         let mut filter = VersionFilter::new(&self.context.version.comparator, self.context.smallest_snapshot);
         let mut entries_read = 0u64;
         while let Some((key, value)) = input.entry() {
-            if entries_read.is_multiple_of(CANCEL_CHECK_PERIOD) && (self.context.is_cancelled)() {
-                return Err(Error::NotSupported("compaction canceled: the database is closing".into()));
+            if entries_read.is_multiple_of(CANCEL_CHECK_PERIOD) {
+                self.report_progress(entries_read);
+                if (self.context.is_cancelled)() {
+                    return Err(Error::NotSupported("compaction canceled: the database is closing".into()));
+                }
             }
             if self.is_past_end(key) {
                 break;
@@ -180,9 +191,20 @@ impl CompactionJob<'_> {
         LoserTree::new(comparator, self.input_iters(), self.shared_prefix_len(), begin)
     }
 
+    /// Reports the entries since the last report. `entries_read` is the number of all of them.
+    fn report_progress(&mut self, entries_read: u64) {
+        let entries = entries_read - self.reported_entries;
+        let bytes = std::mem::take(&mut self.unreported_bytes);
+        self.reported_entries = entries_read;
+        if entries > 0 {
+            (self.context.on_entries_read)(entries, bytes);
+        }
+    }
+
     /// Counts `bytes` that the job read. Drops the page cache every [`PAGE_CACHE_DROP_BYTES`].
     #[inline]
     fn record_read(&mut self, bytes: usize) {
+        self.unreported_bytes += bytes as u64;
         self.bytes_since_cache_drop += bytes;
         if self.bytes_since_cache_drop >= PAGE_CACHE_DROP_BYTES {
             self.bytes_since_cache_drop = 0;

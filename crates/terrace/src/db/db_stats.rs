@@ -5,11 +5,12 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::Db;
-use super::inner::DbInner;
+use super::inner::{DbInner, DbState, FlushState};
+use crate::compaction::picker::{L0_COMPACTION_TRIGGER, L0_STOP_WRITES_TRIGGER, LevelTargets};
 use crate::error::Error;
+use crate::memtable::Memtable;
 use crate::stats::{HistogramData, Ticker, Timer};
 use crate::sync::Ordering;
-use crate::version::total_size;
 
 /// Statistics of an open database: counts and durations since its open, and its present state.
 ///
@@ -27,10 +28,36 @@ pub struct Stats {
     pub running_compaction: Option<CompactionStatus>,
     /// Number of memtables that wait for their flush or are being flushed.
     pub immutable_memtables: usize,
+    /// All memtables, the active one first, then from the oldest to the newest.
+    pub memtables: Vec<MemtableStats>,
     /// Sequence number of the last visible write.
     pub last_sequence: u64,
     /// Cause why the database refuses writes until it is opened again.
     pub writes_refused: Option<Error>,
+}
+
+/// Memtable of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemtableStats {
+    /// Bytes of its entries.
+    pub bytes: usize,
+    /// Bytes at which the active memtable becomes immutable. It changes with the load.
+    pub limit: usize,
+    /// State of the memtable.
+    pub state: MemtableState,
+}
+
+/// State of a memtable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemtableState {
+    /// Writers insert entries.
+    Active,
+    /// The memtable waits for its flush.
+    Immutable,
+    /// A job writes the table of the memtable, or has written it.
+    Flushing,
 }
 
 /// Tables of a level, and the flushes and compactions into it since the open.
@@ -41,6 +68,13 @@ pub struct LevelStats {
     pub files: usize,
     /// Bytes of the tables.
     pub bytes: u64,
+    /// Bytes above which the level needs a compaction. None for level 0 and the deepest level with
+    /// tables.
+    pub max_bytes: Option<u64>,
+    /// Number of tables at which the level needs a compaction. None for other levels than 0.
+    pub compaction_files: Option<usize>,
+    /// Number of tables at which writes wait for a compaction. None for other levels than 0.
+    pub max_files: Option<usize>,
     /// Time of the flushes and compactions into this level.
     pub time: Duration,
     /// Bytes that they read.
@@ -83,8 +117,16 @@ pub struct MemoryPart {
 pub struct CompactionStatus {
     /// Level of its newest inputs.
     pub level: usize,
-    /// Bytes of all inputs.
+    /// Level of its output tables.
+    pub output_level: usize,
+    /// Bytes of all input tables.
     pub input_bytes: u64,
+    /// Number of entries of all input tables, if all tables have the count.
+    pub input_entries: Option<u64>,
+    /// Number of entries that it has read.
+    pub entries_read: u64,
+    /// Bytes of these entries, which exceed their size in compressed tables.
+    pub bytes_read: u64,
     /// Time since its begin.
     pub time: Duration,
 }
@@ -229,16 +271,25 @@ impl DbInner {
             memory: self.memory_use(),
             running_compaction: None,
             immutable_memtables: 0,
+            memtables: Vec::new(),
             last_sequence: self.read_state.visible_seqno().load(Ordering::Relaxed),
             writes_refused: self.background_error.check().err(),
         };
         let now = self.options.env.clock.monotonic();
         let state = self.state.lock();
-        let levels = state.version_set.version.levels.iter().zip(&state.compaction_stats);
+        let version = &state.version_set.version;
+        let targets = LevelTargets::new(version);
+        let levels = version.levels.iter().zip(&state.compaction_stats).enumerate();
         stats.levels = levels
-            .map(|(files, work)| LevelStats {
+            .map(|(level, (files, work))| LevelStats {
                 files: files.len(),
-                bytes: total_size(files),
+                bytes: targets.level_size(level),
+                max_bytes: (level > 0)
+                    .then(|| targets.max_bytes(level))
+                    .filter(|bytes| bytes.is_finite())
+                    .map(|bytes| bytes as u64),
+                compaction_files: (level == 0).then_some(L0_COMPACTION_TRIGGER),
+                max_files: (level == 0).then_some(L0_STOP_WRITES_TRIGGER),
                 time: work.time,
                 bytes_read: work.bytes_read,
                 bytes_written: work.bytes_written,
@@ -246,11 +297,29 @@ impl DbInner {
             .collect();
         stats.running_compaction = state.running_compaction.as_ref().map(|running| CompactionStatus {
             level: running.level,
+            output_level: running.output_level,
             input_bytes: running.input_bytes,
+            input_entries: running.input_entries,
+            entries_read: self.compaction_progress.entries_read.load(Ordering::Relaxed),
+            bytes_read: self.compaction_progress.bytes_read.load(Ordering::Relaxed),
             time: now.saturating_sub(running.started_at),
         });
         stats.immutable_memtables = state.immutable_memtables.len();
+        stats.memtables = self.memtable_stats(&state);
         stats
+    }
+
+    fn memtable_stats(&self, state: &DbState) -> Vec<MemtableStats> {
+        let limit = self.memtable_sizer.size();
+        let row = |memtable: &Memtable, state| MemtableStats { bytes: memtable.memory_usage(), limit, state };
+        let immutable = state.immutable_memtables.iter().map(|immutable| {
+            let state = match immutable.flush_state {
+                FlushState::Pending => MemtableState::Immutable,
+                FlushState::Running | FlushState::Done(_) => MemtableState::Flushing,
+            };
+            row(&immutable.memtable, state)
+        });
+        std::iter::once(row(&state.memtable, MemtableState::Active)).chain(immutable).collect()
     }
 
     /// Returns the present memory use.

@@ -23,6 +23,7 @@ use terrace_sync::mutant;
 use super::inner::{DbInner, DbState, ReadState};
 use super::panic_guard::PoisonOnPanic;
 use crate::error::{Error, Result};
+use crate::event::TableChangeCause;
 use crate::iterator::{DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::sync::{Arc, Ordering};
@@ -144,9 +145,10 @@ impl DbInner {
         drop(rest);
         self.sync_wal_to(self.wal_sync.last_write())?;
         let count = edit.deleted_files.len();
+        let cause = Some(TableChangeCause::DeleteRange);
         // No snapshot can be created meanwhile. An older one would see the keys before the edit,
         // but not after it.
-        match self.snapshots.if_empty(|| self.log_and_apply(&[], |_| edit, |_| ())) {
+        match self.snapshots.if_empty(|| self.log_and_apply(cause, &[], |_| edit, |_| ())) {
             None => Ok(DropOutcome::SnapshotHeld),
             Some(installed) => {
                 installed.map_err(CommitError::into_error)?;

@@ -35,6 +35,7 @@ use super::inner::DbInner;
 use super::panic_guard::PoisonOnPanic;
 use crate::compaction::picker::leveled;
 use crate::error::{Error, Result};
+use crate::event::TableChangeCause;
 use crate::internal_iterator::InternalIterator;
 use crate::iterator::ChildIter;
 use crate::sync::{Arc, Mutex};
@@ -237,6 +238,7 @@ impl DbInner {
         let finished: Vec<FinishedTable> = tables.iter().map(|new| new.table.clone()).collect();
         let install = || {
             self.log_and_apply(
+                Some(TableChangeCause::Ingest),
                 &finished,
                 |version_set| self.ingest_edit(version_set, &finished),
                 |state| {

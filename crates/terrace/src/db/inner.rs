@@ -192,6 +192,10 @@ pub(super) struct CompactionProgress {
     pub(super) watchers: AtomicUsize,
     /// Bytes that the running compaction has written, if there is a watcher.
     pub(super) bytes_written: AtomicU64,
+    /// Number of entries that the running compaction has read.
+    pub(super) entries_read: AtomicU64,
+    /// Bytes of these entries.
+    pub(super) bytes_read: AtomicU64,
 }
 
 /// State of the database in a forked child.

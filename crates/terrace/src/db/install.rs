@@ -5,8 +5,10 @@ use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
 use super::inner::{DbInner, DbState};
+use crate::event::{TableChangeCause, TableChanges};
 use crate::sync::{Arc, Ordering};
 use crate::table::FinishedTable;
+use crate::table_info::TableInfo;
 use crate::version::{CommitError, FileMeta, Manifest, VersionSet};
 
 impl DbInner {
@@ -15,8 +17,11 @@ impl DbInner {
     /// no version had before. `update_state` runs together with the publication. Returns an error
     /// without a write if the database refuses writes. The caller removes obsolete files, without a
     /// lock.
+    ///
+    /// `cause` tells listeners the cause of a change of tables. Without one, they hear nothing.
     pub(super) fn log_and_apply(
         &self,
+        cause: Option<TableChangeCause>,
         new_tables: &[FinishedTable],
         make_edit: impl FnOnce(&VersionSet) -> VersionEdit,
         update_state: impl FnOnce(&mut DbState),
@@ -38,6 +43,7 @@ impl DbInner {
         let marked_tables = new_tables.iter().filter(|table| table.needs_marker);
         next_version_set.mark_tables(marked_tables.map(|table| table.file.number));
         let removed_files = files_removed_by(&version_set, &edit);
+        let changes = self.table_changes(cause, &edit, new_tables);
         let needs_marker = next_version_set.needs_marker();
         self.write_manifest_edit(&mut manifest, &version_set, edit, needs_marker)?;
         let delay_change = {
@@ -52,9 +58,32 @@ impl DbInner {
             delay_change
         };
         drop(version_set);
+        if let (Some(listener), Some(changes)) = (&self.options.listener, &changes) {
+            // Under the lock of the MANIFEST, so that changes come in their order.
+            listener.on_table_changes(changes);
+        }
         drop(manifest);
         self.report_delay_change(delay_change);
         Ok(())
+    }
+
+    /// Describes the change of tables by `edit`, if there is one and a listener.
+    fn table_changes(
+        &self,
+        cause: Option<TableChangeCause>,
+        edit: &VersionEdit,
+        new_tables: &[FinishedTable],
+    ) -> Option<TableChanges> {
+        self.options.listener.as_ref()?;
+        let cause = cause.filter(|_| !edit.new_files.is_empty() || !edit.deleted_files.is_empty())?;
+        let added = edit.new_files.iter().map(|(level, file)| {
+            let smallest = file.smallest.user_key().to_vec();
+            let largest = file.largest.user_key().to_vec();
+            let finished = new_tables.iter().find(|table| table.file.number == file.number);
+            let entries = finished.map(|table| table.stats.properties.num_entries);
+            (*level, TableInfo { entries, ..TableInfo::new(file.number, file.size, smallest, largest) })
+        });
+        Some(TableChanges { cause, added: added.collect(), removed: edit.deleted_files.clone() })
     }
 
     fn write_manifest_edit(

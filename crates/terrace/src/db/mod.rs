@@ -34,11 +34,13 @@ mod write;
 pub(crate) use components::database_capture::{CapturedLog, DatabaseCapture};
 pub use components::directory::{DestroyOptions, DestroyReport, comparator_name, destroy, destroy_with};
 pub(crate) use components::directory::{list_db_files, lock_directory, lock_directory_shared};
-pub use components::level_info::{LevelInfo, TableInfo};
+pub use components::level_info::LevelInfo;
 pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
 pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
-pub use db_stats::{CompactionStatus, LevelStats, MemoryPart, MemoryUse, Stats};
+pub use db_stats::{
+    CompactionStatus, LevelStats, MemoryPart, MemoryUse, MemtableState, MemtableStats, Stats,
+};
 pub use follower::FollowOptions;
 pub(crate) use ingest::{NewTable, TableStage};
 pub use nonblocking_calls::StateStamp;

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+// Of the standard library: a model checker would only lose time with a counter for reports.
+use std::sync::atomic::AtomicU64;
 
 use terrace_env::{AccessMode, FileError};
 use terrace_format::filename::FileName;
@@ -19,7 +21,7 @@ use terrace_sync::mutant;
 use super::key_bounds_check::check_key_bounds;
 use super::table_guard::TableGuard;
 use super::table_memory::TableMemory;
-use super::table_reader::{BlockReadOptions, TableReader, TableReaderContext};
+use super::table_reader::{BlockReadOptions, READ_SAMPLE_WEIGHT, TableReader, TableReaderContext};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::stats::Statistics;
@@ -36,6 +38,8 @@ pub(crate) struct TableHandle {
     recently_used: AtomicBool,
     /// Statistics of the entries, empty while they are unknown.
     stats: OnceLock<TableStats>,
+    /// Number of sampled block reads. The reader of the open table counts them.
+    sampled_reads: Arc<AtomicU64>,
 }
 
 /// Statistics of the entries of a table.
@@ -57,6 +61,11 @@ impl TableHandle {
     /// of the database.
     pub(crate) fn stats(&self) -> Option<TableStats> {
         self.stats.get().copied()
+    }
+
+    /// Returns the estimated number of block reads since the open of the database.
+    pub(crate) fn estimated_reads(&self) -> u64 {
+        self.sampled_reads.load(Ordering::Relaxed).saturating_mul(READ_SAMPLE_WEIGHT)
     }
 
     /// Returns the reader if the table is open, and marks it as used.
@@ -219,7 +228,9 @@ impl TableCache {
 
     #[cold]
     fn open_and_insert(&self, file: &TableRef<'_>) -> Result<Arc<TableReader>> {
-        let table = Arc::new(self.open(file.number, file.size)?);
+        let mut table = self.open(file.number, file.size)?;
+        table.sampled_reads = Arc::clone(&file.handle.sampled_reads);
+        let table = Arc::new(table);
         if table.may_block() {
             self.may_block.store(true, Ordering::Relaxed);
         }

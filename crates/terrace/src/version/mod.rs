@@ -45,6 +45,7 @@ use crate::sync::Arc;
 use crate::table::{
     BlockReadOptions, FinishedTable, TableCache, TableHandle, TableIter, TableRef, TableStats,
 };
+use crate::table_info::TableInfo;
 
 /// Metadata of a table file.
 pub(crate) struct FileMeta {
@@ -100,6 +101,17 @@ impl FileMeta {
     /// Returns the counts of entries and tombstones, if they are known.
     pub(crate) fn stats(&self) -> Option<TableStats> {
         self.table_handle.stats()
+    }
+
+    /// Returns the number of entries, if it is known.
+    pub(crate) fn entries(&self) -> Option<u64> {
+        self.stats().map(|stats| stats.properties.num_entries)
+    }
+
+    /// Returns the description of the file for callers, without counts.
+    pub(crate) fn describe(&self) -> TableInfo {
+        let smallest = self.smallest.user_key().to_vec();
+        TableInfo::new(self.number, self.size, smallest, self.largest.user_key().to_vec())
     }
 
     /// Returns the entry of a version edit for this file.

@@ -40,6 +40,8 @@ pub(super) use score::{decode_score, encode_score, parse_score};
 const BY_MEMBER: u8 = 0;
 /// First byte of the records that order the members.
 const BY_SCORE: u8 = 1;
+/// Begin of the keys of the records that order the members.
+pub(super) const ORDERED_MEMBERS: &[u8] = &[BY_SCORE];
 /// Number of members above which Redis does not use its compact encoding.
 const MAX_COMPACT_COUNT: u64 = 128;
 /// Size of a member above which Redis does not use its compact encoding, in bytes.

@@ -26,6 +26,7 @@ use crate::store::{MemberRange, MemberScan, Object, StoredValue, ValueType, View
 
 pub(super) use add::{xadd, xdel, xlen, xsetid, xtrim};
 pub(super) use claim::{xautoclaim, xclaim};
+pub(super) use entry::decode as decode_entry;
 use entry::encode as encode_entry;
 pub(super) use group::{Group, GroupEdit, Pending};
 pub(super) use groups::xgroup;
@@ -38,6 +39,8 @@ pub(super) use value::{new_stream, stream_value};
 
 /// First byte of the records of entries.
 const ENTRY: u8 = 0;
+/// Begin of the keys of the entries.
+pub(super) const ENTRIES: &[u8] = &[ENTRY];
 
 /// Stream of a key.
 #[derive(Debug)]

@@ -218,6 +218,16 @@ pub(super) static TERRACE: &[Command] = &[
         terrace::events,
     ),
     row(
+        "terrace.page",
+        1,
+        ADMIN.and(NO_KEYS).and(NO_SCRIPT),
+        NONE,
+        "terrace",
+        "0.1.0",
+        "Returns a new link to the web page, which works once",
+        terrace::page,
+    ),
+    row(
         "terrace.snapshot",
         -2,
         NO_FLAGS.and(NO_MULTI).and(NO_KEYS).and(NO_SCRIPT),

@@ -11,7 +11,7 @@ use crate::db::components::write_controller::RunningCompaction;
 use crate::db::inner::{CompactionKeyRange, DbInner, DbState};
 use crate::db::panic_guard::PoisonOnPanic;
 use crate::error::Result;
-use crate::event::{CompactionReason, Event};
+use crate::event::{CompactionReason, Event, TableChangeCause};
 use crate::stats::Timer;
 use crate::sync::{Arc, Ordering};
 use crate::version::{CommitError, total_size};
@@ -61,9 +61,13 @@ impl DbInner {
             largest: largest.to_vec(),
         });
         self.compaction_progress.bytes_written.store(0, Ordering::Relaxed);
+        self.compaction_progress.entries_read.store(0, Ordering::Relaxed);
+        self.compaction_progress.bytes_read.store(0, Ordering::Relaxed);
         state.running_compaction = compaction.as_ref().map(|compaction| RunningCompaction {
             level: compaction.level(),
+            output_level,
             input_bytes: total_size(&inputs),
+            input_entries: inputs.iter().map(|file| file.entries()).sum(),
             started_at: self.options.env.clock.monotonic(),
         });
         let change = self.recalculate_write_delay(&state);
@@ -147,6 +151,7 @@ impl DbInner {
         let mut edit = compaction.version_edit();
         edit.new_files.extend(output.tables.iter().map(|table| (level, table.file.clone())));
         let installed = self.log_and_apply(
+            Some(TableChangeCause::Compaction),
             &output.tables,
             |_| edit,
             |state| {
@@ -168,7 +173,8 @@ impl DbInner {
         let mut edit = compaction.version_edit();
         edit.new_files.extend(compaction.input_files().map(|file| (level, file.to_new_file())));
         let numbers: Vec<u64> = compaction.input_files().map(|file| file.number).collect();
-        self.log_and_apply(&[], |_| edit, |_| ()).map_err(CommitError::into_error)?;
+        self.log_and_apply(Some(TableChangeCause::Move), &[], |_| edit, |_| ())
+            .map_err(CommitError::into_error)?;
         self.report(&Event::TablesMoved { inputs: compaction.describe(), tables: numbers });
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::db::components::compaction_stats::CompactionStats;
 use crate::db::inner::{DbInner, DbState, FlushOutput, FlushState, FlushTarget, ImmutableMemtable};
 use crate::db::panic_guard::PoisonOnPanic;
 use crate::error::{Error, Result};
-use crate::event::Event;
+use crate::event::{Event, TableChangeCause};
 use crate::stats::Timer;
 use crate::sync::{Arc, MutexGuard, Ordering};
 use crate::table::FinishedTable;
@@ -187,6 +187,7 @@ impl DbInner {
         let mut entries = 0;
         let level = Cell::new(0);
         let installed = self.log_and_apply(
+            Some(TableChangeCause::Flush),
             output.table.as_slice(),
             |version_set| {
                 entries = immutable.last_sequence.saturating_sub(version_set.last_sequence);

@@ -131,6 +131,10 @@ impl DbInner {
             version: Arc::clone(version),
             smallest_snapshot: oldest_reader,
             next_file_number: Box::new(|| self.new_file_number()),
+            on_entries_read: Box::new(|entries, bytes| {
+                self.compaction_progress.entries_read.fetch_add(entries, Ordering::Relaxed);
+                self.compaction_progress.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+            }),
             on_table_finished: Box::new(|bytes| self.record_finished_table(bytes)),
             is_cancelled: Box::new(|| {
                 self.is_shutting_down.load(Ordering::Relaxed) || has_failed.load(Ordering::Relaxed)

@@ -125,8 +125,12 @@ const OVERDUE_REMAINING_DIVISOR: u32 = 4;
 pub(crate) struct RunningCompaction {
     /// Input level.
     pub(crate) level: usize,
+    /// Output level.
+    pub(crate) output_level: usize,
     /// Bytes of all input files.
     pub(crate) input_bytes: u64,
+    /// Number of entries of all input files, if it is known.
+    pub(crate) input_entries: Option<u64>,
     pub(crate) started_at: Duration,
 }
 

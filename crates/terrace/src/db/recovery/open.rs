@@ -253,7 +253,7 @@ impl<'a> DbOpener<'a> {
         let needs_marker = inner.state.lock().version_set.needs_marker();
         let needs_edit = has_changes || inner.manifest.lock().needs_rotation(needs_marker);
         let installed = archived.map_err(CommitError::NotApplied).and_then(|()| match needs_edit {
-            true => inner.log_and_apply(&new_tables, |_| edit, |_| ()),
+            true => inner.log_and_apply(None, &new_tables, |_| edit, |_| ()),
             false => Ok(()),
         });
         if !matches!(installed, Err(CommitError::NotApplied(_))) {

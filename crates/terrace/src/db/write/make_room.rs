@@ -119,7 +119,7 @@ impl DbInner {
     /// for those of another program, and accept missing writes.
     fn end_reused_log(&self, writer: &mut WalWriter) -> Result<()> {
         writer.wal.sync().inspect_err(|error| self.set_background_error(error))?;
-        self.log_and_apply(&[], |_| VersionEdit::default(), |_| ()).map_err(CommitError::into_error)
+        self.log_and_apply(None, &[], |_| VersionEdit::default(), |_| ()).map_err(CommitError::into_error)
     }
 
     /// Points `writer` to a new log and a new memtable of `size` bytes. Returns the old memtable,

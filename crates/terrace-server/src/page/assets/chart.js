@@ -1,0 +1,124 @@
+// One chart of uPlot, with a band for each second in which writes stalled.
+import { html, useEffect, useRef } from "./preact-htm.js";
+import { causeOf } from "./health.js";
+import { usePalette } from "./palette.js";
+
+const HEIGHT_OF_MARK = 5;
+const AXIS_SIZE = 52;
+const { uPlot } = globalThis;
+
+// Colours with an alpha channel, for areas: all colours of the palette are #rrggbb.
+const faint = (colour) => `${colour}22`;
+
+function timeLabels(_, ticks) {
+  const step = ticks.length > 1 ? ticks[1] - ticks[0] : 0;
+  return ticks.map((at) => {
+    const date = new Date(at * 1000);
+    if (step >= 86400) return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+    const text = `${String(date.getHours()).padStart(2, "0")}:${String(date.getMinutes()).padStart(2, "0")}`;
+    return step < 60 ? `${text}:${String(date.getSeconds()).padStart(2, "0")}` : text;
+  });
+}
+
+function drawMarks(plot, chart, marks, step, colours) {
+  const { ctx, bbox } = plot;
+  const { min, max } = plot.scales.x;
+  const width = Math.max(1, (step / (max - min)) * bbox.width);
+  const height = chart.causes ? bbox.height : HEIGHT_OF_MARK * devicePixelRatio;
+  ctx.save();
+  for (const mark of marks) {
+    const at = mark.at / 1000;
+    if (mark.kind !== "stall" && mark.kind !== "refused") continue;
+    if (at < min || at > max) continue;
+    ctx.fillStyle = colours[causeOf(mark.cause).colour];
+    if (chart.causes) ctx.globalAlpha = 0.22;
+    ctx.fillRect(plot.valToPos(at, "x", true) - width / 2, bbox.top + bbox.height - height, width + 0.5, height);
+  }
+  ctx.restore();
+}
+
+function drawLimit(plot, limit, colours) {
+  if (!limit) return;
+  const y = plot.valToPos(limit, "y", true);
+  const { ctx, bbox } = plot;
+  if (y < bbox.top) return;
+  ctx.save();
+  ctx.strokeStyle = colours.muted;
+  ctx.setLineDash([4, 4]);
+  ctx.lineWidth = devicePixelRatio;
+  ctx.beginPath();
+  ctx.moveTo(bbox.left, y);
+  ctx.lineTo(bbox.left + bbox.width, y);
+  ctx.stroke();
+  ctx.restore();
+}
+
+function seriesOf(chart, colours) {
+  return chart.series.map(([, label, colour, more = {}]) => ({
+    label, stroke: colours[colour], width: 1.25, points: { show: false }, spanGaps: false,
+    fill: more.area ? faint(colours[colour]) : undefined,
+    paths: more.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
+  }));
+}
+
+// Lines of a logarithmic axis: the powers of ten.
+const powers = (_, __, min, max) => Array.from({ length: Math.round(Math.log10(max / min)) + 1 }, (___, i) => min * 10 ** i);
+
+function rangeY(chart, latest) {
+  if (chart.log) {
+    return (_, min, max) => [10 ** Math.floor(Math.log10(Math.max(1, min || 1))), 10 ** Math.ceil(Math.log10(Math.max(100, max || 100)))];
+  }
+  return (_, __, max) => [0, chart.top ?? Math.max(chart.causes ? 0.1 : 1, (max || 1) * 1.1, latest.current.limit ?? 0)];
+}
+
+function options(chart, colours, latest, size, onCursor) {
+  const axis = { stroke: colours.muted, font: `11px ${colours.font}`, grid: { stroke: colours.line, width: 1 }, ticks: { show: false } };
+  return {
+    ...size,
+    padding: [6, 8, 0, 0],
+    legend: { show: false },
+    cursor: { sync: { key: "charts" }, drag: { x: false, y: false }, points: { size: 5 }, y: false },
+    scales: {
+      x: { time: true, range: () => [latest.current.from, latest.current.to] },
+      y: { distr: chart.log ? 3 : 1, range: rangeY(chart, latest) },
+    },
+    axes: [
+      { ...axis, size: 20, gap: 2, space: 64, values: timeLabels },
+      { ...axis, size: AXIS_SIZE, gap: 4, space: 28, incrs: chart.steps, splits: chart.log ? powers : undefined, filter: (___, ticks) => ticks, values: (_, ticks) => ticks.map(chart.format) },
+    ],
+    series: [{}, ...seriesOf(chart, colours)],
+    hooks: {
+      drawAxes: [(plot) => drawMarks(plot, chart, latest.current.marks, latest.current.step, colours)],
+      draw: [(plot) => drawLimit(plot, latest.current.limit, colours)],
+      setCursor: [(plot) => onCursor(plot.cursor.idx ?? null)],
+    },
+  };
+}
+
+export function Chart({ chart, data, marks, step, range, limit, mark, word, onCursor, index }) {
+  const holder = useRef(null);
+  const plot = useRef(null);
+  const latest = useRef({});
+  const colours = usePalette();
+  Object.assign(latest.current, { ...range, marks, step, limit });
+  const rows = [data.at, ...chart.series.map(([column]) => data[column] ?? [])];
+  useEffect(() => {
+    const box = holder.current;
+    const size = () => ({ width: Math.max(80, box.clientWidth), height: Math.max(60, box.clientHeight) });
+    plot.current = new uPlot(options(chart, colours, latest, size(), onCursor), rows, box);
+    const observer = new ResizeObserver(() => plot.current.setSize(size()));
+    observer.observe(box);
+    return () => {
+      observer.disconnect();
+      plot.current.destroy();
+    };
+  }, [chart, colours]);
+  useEffect(() => plot.current.setData(rows), [data.at, data.at?.length, data.at?.[data.at.length - 1], range.from]);
+  const at = index ?? rows[0].length - 1;
+  return html`<figure class="chart" data-mark=${mark} data-chart=${chart.id}>
+    <figcaption><b title=${chart.unit}>${chart.title}</b>${mark && html`<span class="mark-word">${word}</span>`}
+      ${chart.series.map(([column, label, colour]) => html`<span class="key" key=${column}><i style=${{ background: `var(--${colour})` }}></i>${label} <output>${data[column]?.[at] == null ? "–" : chart.format(data[column][at])}</output></span>`)}
+    </figcaption>
+    <div class="plot" ref=${holder}></div>
+  </figure>`;
+}

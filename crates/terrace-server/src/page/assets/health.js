@@ -1,0 +1,40 @@
+// The parts of the page that a cause of slow operations concerns. The page marks them, so that the
+// eye finds the cause. The names of write stalls are those of docs/guide/monitoring.md.
+
+// Cause: colour of its marks, one word for the parts, words for the charts, and the parts of the page.
+export const CAUSES = {
+  delayed: { colour: "cause-compaction", short: "delayed", words: "delayed: compactions lag", parts: ["figure:writes", "chart:stalls"] },
+  compaction: { colour: "cause-compaction", short: "stopped", words: "waited for a compaction: level 0 is full", parts: ["figure:writes", "chart:stalls"], level: 0 },
+  flush: { colour: "cause-flush", short: "waiting", words: "waited for a flush", parts: ["figure:writes", "memtables", "chart:stalls", "chart:compactions"] },
+  no_space: { colour: "cause-space", short: "disk full", words: "waited for disk space", parts: ["figure:disk", "figure:writes", "chart:stalls"] },
+  new_log: { colour: "cause-other", short: "waiting", words: "waited for a new log file", parts: ["figure:p99", "chart:stalls"] },
+  publish: { colour: "cause-other", short: "waiting", words: "waited for earlier writes", parts: ["figure:p99", "chart:stalls"] },
+  sync: { colour: "cause-other", short: "waiting", words: "waited for a sync", parts: ["figure:p99", "chart:stalls"] },
+  cold_cache: { colour: "cause-other", short: "cold cache", words: "reads miss the block cache", parts: ["figure:p99", "chart:cache"] },
+  disk_full: { colour: "cause-space", short: "disk full", words: "the disk is full", parts: ["figure:disk", "figure:writes", "chart:stalls"] },
+  refused: { colour: "cause-space", short: "refused", words: "writes refused", parts: ["figure:writes", "chart:throughput"] },
+};
+
+export const causeOf = (name) => CAUSES[name] ?? { colour: "cause-other", short: "waiting", words: String(name ?? "unknown cause").replace(/_/g, " "), parts: ["chart:stalls"] };
+
+function longestStall(sample) {
+  const stalls = [...(sample.stalls ?? [])].sort((a, b) => b.seconds - a.seconds);
+  return stalls[0]?.cause ?? null;
+}
+
+// Word for the parts that the present cause concerns.
+export const shortWord = (sample) => causeOf(sample.health.cause ?? longestStall(sample)).short;
+
+// Map from the name of a part to "warn" or "bad".
+export function concerns(sample) {
+  const marks = new Map();
+  const { health } = sample ?? {};
+  if (!health || health.state === "ok") return marks;
+  const cause = health.cause ?? longestStall(sample);
+  if (!cause) return marks;
+  const { parts, level } = causeOf(cause);
+  for (const part of parts) marks.set(part, health.state);
+  const marked = health.level ?? level;
+  if (marked != null) marks.set(`level:${marked}`, health.state);
+  return marks;
+}

@@ -1,0 +1,31 @@
+// The tables of all levels as an HTML table, a page at a time: the facts of the picture as text.
+import { html, useState } from "./preact-htm.js";
+import { bytes, duration, exact, fileName, percent } from "./format.js";
+import { BYTES, CREATED, ENTRIES, LEFT, LEVEL, NUMBER, READS, RIGHT } from "./levels-model.js";
+import { SortableHead, useSorted } from "./widgets.js";
+
+const PAGE = 100;
+const COLUMNS = [
+  { name: "file", read: (table) => table[NUMBER], text: (table) => fileName(table[NUMBER]) },
+  { name: "level", read: (table) => table[LEVEL], text: (table) => table[LEVEL] },
+  { name: "place in key order", read: (table) => table[LEFT], text: (table) => `${percent(table[LEFT])} to ${percent(table[RIGHT])}` },
+  { name: "size", read: (table) => table[BYTES], text: (table) => bytes(table[BYTES]) },
+  { name: "entries", read: (table) => table[ENTRIES], text: (table) => (table[ENTRIES] == null ? "–" : exact(table[ENTRIES])) },
+  { name: "age", read: (table) => -table[CREATED], text: (table, now) => duration((now - table[CREATED]) / 1000) },
+  { name: "reads", read: (table) => table[READS], text: (table) => exact(table[READS]) },
+];
+
+export function TableOfFiles({ state }) {
+  const [page, setPage] = useState(0);
+  const [rows, order, sortBy] = useSorted(state.tables, COLUMNS, { column: 1, descending: false });
+  const pages = Math.max(1, Math.ceil(rows.length / PAGE));
+  const current = Math.min(page, pages - 1);
+  return html`<div class="files" tabindex="0" role="region" aria-label="Files of all levels">
+    <table class="list"><${SortableHead} columns=${COLUMNS} order=${order} onSort=${sortBy} />
+      <tbody>${rows.slice(current * PAGE, (current + 1) * PAGE).map((table) => html`<tr key=${table[NUMBER]}>${COLUMNS.map((column) => html`<td>${column.text(table, state.at)}</td>`)}</tr>`)}</tbody>
+    </table>
+    <div class="bar"><button class="quiet" disabled=${current === 0} onClick=${() => setPage(current - 1)}>previous</button>
+      <span>page ${current + 1} of ${pages}</span>
+      <button class="quiet" disabled=${current >= pages - 1} onClick=${() => setPage(current + 1)}>next</button></div>
+  </div>`;
+}

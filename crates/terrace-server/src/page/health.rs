@@ -1,0 +1,111 @@
+//! Health: one sentence about the state of the database, with its cause.
+
+use serde::Serialize;
+use terrace::Stats;
+
+use super::sample::Sample;
+use crate::shared::Shared;
+
+/// State of the database in words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Health {
+    /// `ok`, `warn` or `bad`.
+    state: &'static str,
+    words: String,
+    /// Name of the cause in the guide about monitoring.
+    cause: Option<&'static str>,
+    /// Level that the cause concerns.
+    level: Option<usize>,
+    /// Milliseconds since 1970.
+    since: Option<u64>,
+}
+
+impl Default for Health {
+    fn default() -> Health {
+        Health { state: "ok", words: "healthy".into(), cause: None, level: None, since: None }
+    }
+}
+
+/// Minimum time of stalls in a second that is worth a warning, in seconds.
+const MIN_STALL: f64 = 0.05;
+/// Minimum number of block reads from storage in a second that is worth a warning.
+const MIN_CACHE_MISSES: u64 = 500;
+/// Share of the block reads below which the cache is called cold.
+const COLD_CACHE: f64 = 0.5;
+
+fn health(state: &'static str, cause: &'static str, words: String) -> Health {
+    Health { state, words, cause: Some(cause), level: None, since: None }
+}
+
+impl Health {
+    /// Describes the state of the last second. `before` is the health of the second before.
+    pub(super) fn of(
+        shared: &Shared,
+        stats: &Stats,
+        sample: &Sample,
+        cache_misses: u64,
+        before: &Health,
+    ) -> Health {
+        let found = refused(shared, stats)
+            .or_else(|| stalled(stats, sample))
+            .or_else(|| cold_cache(sample, cache_misses))
+            .unwrap_or_default();
+        let is_same = found.cause == before.cause && before.since.is_some();
+        let since = if is_same { before.since } else { Some(sample.at) };
+        Health { since: since.filter(|_| found.cause.is_some()), ..found }
+    }
+}
+
+/// Health of a database that refuses writes.
+fn refused(shared: &Shared, stats: &Stats) -> Option<Health> {
+    if let Some(error) = &stats.writes_refused {
+        let cause = if error.is_retryable() { "disk_full" } else { "refused" };
+        return Some(health("bad", cause, format!("writes refused: {error}")));
+    }
+    if let Some(cause) = shared.store.durability.failure() {
+        return Some(health("bad", "sync", format!("writes refused: sync failed: {cause}")));
+    }
+    let retry = shared.engine_events.last_retry(sample_time(shared))?;
+    Some(health("bad", "disk_full", format!("background work fails and is repeated: {retry}")))
+}
+
+fn sample_time(shared: &Shared) -> u64 {
+    shared.clock.wall_us() / 1000
+}
+
+/// Health of a database whose writes wait.
+fn stalled(stats: &Stats, sample: &Sample) -> Option<Health> {
+    let longest = sample.stalls.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
+    if longest.seconds < MIN_STALL {
+        return None;
+    }
+    let level_0 = stats.levels.first().map_or_else(String::new, |level| match level.max_files {
+        Some(max) => format!("level 0 has {} of {max} files", level.files),
+        None => format!("level 0 has {} files", level.files),
+    });
+    let state = if longest.seconds > 0.5 { "bad" } else { "warn" };
+    let words = match longest.cause {
+        "delayed" => format!("writes delayed: compactions lag, {level_0}"),
+        "flush" => {
+            format!("writes wait for a flush: {} memtables are full", stats.immutable_memtables)
+        }
+        "compaction" => format!("writes wait for a compaction: {level_0}"),
+        "no_space" => "writes wait for space: the disk is full".into(),
+        "new_log" => "writes wait for a new log".into(),
+        "sync" => "writes wait for the storage to sync".into(),
+        _ => "writes wait for earlier writes".into(),
+    };
+    let is_level_0 = matches!(longest.cause, "delayed" | "compaction");
+    let cause = if longest.cause == "no_space" { "disk_full" } else { longest.cause };
+    // Waiting for a sync is the purpose of a sync.
+    let state = if matches!(longest.cause, "sync" | "publish") { "warn" } else { state };
+    Some(Health { level: is_level_0.then_some(0), ..health(state, cause, words) })
+}
+
+/// Health of a database whose reads go to the storage.
+fn cold_cache(sample: &Sample, cache_misses: u64) -> Option<Health> {
+    let hit = sample.cache_hit.filter(|hit| *hit < COLD_CACHE && cache_misses >= MIN_CACHE_MISSES)?;
+    let words =
+        format!("cold cache: {:.0} % of {cache_misses} block reads went to storage", (1.0 - hit) * 100.0);
+    Some(health("warn", "cold_cache", words))
+}
