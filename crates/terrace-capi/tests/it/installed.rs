@@ -216,7 +216,9 @@ fn debian_package() {
     let mut build = Command::new(crate_dir().join("deb.sh"));
     let built = stdout_of(build.arg(library_dir()).arg(env!("CARGO_PKG_VERSION")).arg(directory.path()));
     let names: Vec<&str> = built.lines().filter_map(|path| Path::new(path).file_name()?.to_str()).collect();
-    assert!(matches!(names[..], [a, b] if a.starts_with("terrace-dropin_") && b.starts_with("libterrace-dev_")));
+    assert!(
+        matches!(names[..], [a, b] if a.starts_with("terrace-dropin_") && b.starts_with("libterrace-dev_"))
+    );
     let package = Path::new(built.lines().next().unwrap());
     assert!(package.exists(), "{built}");
     let root = directory.path().join("root");

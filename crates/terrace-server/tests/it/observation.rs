@@ -233,7 +233,13 @@ fn snapshot_survives_flush_and_swap() {
 fn events_of_the_engine() {
     with_client(|client| {
         client.check(&[("SET a 1", "OK"), ("TERRACE.COMPACT", "OK")]);
-        let events = client.run("TERRACE.EVENTS");
+        // The thread of the flush reports its end after other threads see the table.
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let mut events = client.run("TERRACE.EVENTS");
+        while !events.contains("Level-0 table") && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+            events = client.run("TERRACE.EVENTS");
+        }
         assert!(events.contains("Level-0 table"), "{events}");
         assert_eq!(client.run("TERRACE.EVENTS 0"), "[]");
     });
