@@ -70,10 +70,11 @@ notices:  ## Write the licences of the crates in the library and the program
 
 packages:  ## Build the packages of the bindings in target/packages, and try each in an empty environment
 	@.ci/setup build
-	@for package in bindings/*/package; do "$$package" || exit 1; done
+	@.ci/packages
 
 package:  ## Make the packages of all published crates, and build each from its package
 	@# Cargo takes packages of one version for the same, and would build with what it unpacked and built before.
 	@rm -rf "$(TARGET)/crate-packages" "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/terrace*
 	@cargo package --workspace --target-dir "$(TARGET)/crate-packages" \
-		$(addprefix --exclude ,xtask terrace-testkit terrace-linearizability terrace-torture)
+		$(addprefix --exclude ,xtask terrace-testkit terrace-linearizability terrace-torture \
+		terrace-java terrace-node terrace-python)
