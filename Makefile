@@ -69,11 +69,13 @@ doc:  ## Make the documentation of the crates
 notices:  ## Write the licences of the crates in the library and the program
 	@.ci/notices
 
-packages: build lib  ## Build all packages in target/packages, and try each in an empty environment
+packages:  ## Build all packages in target/packages, and try each in an empty environment
+	@.ci/setup build
 	@.ci/packages
 
 package:  ## Make the packages of all published crates, and build each from its package
 	@# Cargo takes packages of one version for the same, and would build with what it unpacked and built before.
 	@rm -rf "$(TARGET)/crate-packages" "$${CARGO_HOME:-$$HOME/.cargo}"/registry/src/-*/terrace*
 	@cargo package --workspace --target-dir "$(TARGET)/crate-packages" \
-		$(addprefix --exclude ,xtask terrace-testkit terrace-linearizability terrace-torture)
+		$(addprefix --exclude ,xtask terrace-testkit terrace-linearizability terrace-torture \
+		terrace-java terrace-node terrace-python)

@@ -1,7 +1,8 @@
-// Bench measures a key-value store through goleveldb's interface.
+// Bench measures a key-value store.
 //
-//	go run .                         Terrace, by the replace line of go.mod
-//	go run -modfile=goleveldb.mod .  goleveldb
+//	go run .                                   Terrace through goleveldb's interface, by the replace line of go.mod
+//	go run -modfile=goleveldb.mod .            goleveldb
+//	go run -modfile=levigo.mod -tags=levigo .  LevelDB itself, the system's library, through levigo
 //
 // It prints the median of the rounds in ns per operation for each phase, with the default options and a
 // new database for each round. Values have 100 bytes, keys 16.
@@ -17,9 +18,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/syndtr/goleveldb/leveldb"
-	"github.com/syndtr/goleveldb/leveldb/iterator"
 )
 
 const (
@@ -27,9 +25,31 @@ const (
 	rounds  = 5
 )
 
+// store is a database of a driver.
+type store interface {
+	put(key, value []byte) error
+	get(key []byte) ([]byte, error)
+	delete(key []byte) error
+	// writeBatch writes the entries that fill passes to put.
+	writeBatch(fill func(put func(key, value []byte))) error
+	iterator() cursor
+	close() error
+}
+
+// cursor is an iterator of a driver.
+type cursor interface {
+	First() bool
+	Last() bool
+	Next() bool
+	Prev() bool
+	Seek(key []byte) bool
+	Error() error
+	Release()
+}
+
 // bench is the state of a round.
 type bench struct {
-	db     *leveldb.DB
+	db     store
 	key    [16]byte
 	random *rand.Rand
 }
@@ -52,15 +72,15 @@ var phases = []struct {
 	{"write batches of 100", func(b *bench) int { return b.writeBatches() }},
 	{"read random", func(b *bench) int { return b.read(entries) }},
 	{"read hot", func(b *bench) int { return b.read(entries / 100) }},
-	{"iterate", func(b *bench) int { return b.iterate(iterator.Iterator.First, iterator.Iterator.Next) }},
-	{"iterate in reverse", func(b *bench) int { return b.iterate(iterator.Iterator.Last, iterator.Iterator.Prev) }},
+	{"iterate", func(b *bench) int { return b.iterate(cursor.First, cursor.Next) }},
+	{"iterate in reverse", func(b *bench) int { return b.iterate(cursor.Last, cursor.Prev) }},
 	{"seek random", (*bench).seek},
 	{"delete random", (*bench).delete},
 }
 
 func (b *bench) write(number func(i int) int) int {
 	for i := range entries {
-		check(b.db.Put(b.number(number(i)), value, nil))
+		check(b.db.put(b.number(number(i)), value))
 	}
 	return entries
 }
@@ -73,7 +93,7 @@ func writeConcurrently(b *bench) int {
 			defer group.Done()
 			own := bench{db: b.db, random: rand.New(rand.NewPCG(uint64(goroutine), 1))}
 			for range entries / 4 {
-				check(own.db.Put(own.number(own.random.IntN(entries)), value, nil))
+				check(own.db.put(own.number(own.random.IntN(entries)), value))
 			}
 		}()
 	}
@@ -82,20 +102,19 @@ func writeConcurrently(b *bench) int {
 }
 
 func (b *bench) writeBatches() int {
-	var batch leveldb.Batch
 	for range entries / 100 {
-		batch.Reset()
-		for range 100 {
-			batch.Put(b.number(b.random.IntN(entries)), value)
-		}
-		check(b.db.Write(&batch, nil))
+		check(b.db.writeBatch(func(put func(key, value []byte)) {
+			for range 100 {
+				put(b.number(b.random.IntN(entries)), value)
+			}
+		}))
 	}
 	return entries
 }
 
 func (b *bench) read(keys int) int {
 	for range entries {
-		found, err := b.db.Get(b.number(b.random.IntN(keys)), nil)
+		found, err := b.db.get(b.number(b.random.IntN(keys)))
 		check(err)
 		if len(found) != len(value) {
 			log.Fatalf("a value has %d bytes", len(found))
@@ -104,8 +123,8 @@ func (b *bench) read(keys int) int {
 	return entries
 }
 
-func (b *bench) iterate(start, step func(iterator.Iterator) bool) (count int) {
-	it := b.db.NewIterator(nil, nil)
+func (b *bench) iterate(start, step func(cursor) bool) (count int) {
+	it := b.db.iterator()
 	defer it.Release()
 	for ok := start(it); ok; ok = step(it) {
 		count++
@@ -118,7 +137,7 @@ func (b *bench) iterate(start, step func(iterator.Iterator) bool) (count int) {
 }
 
 func (b *bench) seek() int {
-	it := b.db.NewIterator(nil, nil)
+	it := b.db.iterator()
 	defer it.Release()
 	for range entries {
 		if !it.Seek(b.number(b.random.IntN(entries))) {
@@ -130,7 +149,7 @@ func (b *bench) seek() int {
 
 func (b *bench) delete() int {
 	for range entries {
-		check(b.db.Delete(b.number(b.random.IntN(entries)), nil))
+		check(b.db.delete(b.number(b.random.IntN(entries))))
 	}
 	return entries
 }
@@ -140,7 +159,7 @@ func main() {
 	for round := range rounds {
 		directory, err := os.MkdirTemp("", "bench-")
 		check(err)
-		db, err := leveldb.OpenFile(filepath.Join(directory, "db"), nil)
+		db, err := openStore(filepath.Join(directory, "db"))
 		check(err)
 		b := &bench{db: db, random: rand.New(rand.NewPCG(uint64(round), 0))}
 		for i, phase := range phases {
@@ -148,7 +167,7 @@ func main() {
 			operations := phase.run(b)
 			times[i] = append(times[i], time.Since(start)/time.Duration(operations))
 		}
-		check(db.Close())
+		check(db.close())
 		check(os.RemoveAll(directory))
 	}
 	for i, phase := range phases {

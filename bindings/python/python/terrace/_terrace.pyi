@@ -1,7 +1,7 @@
 import os
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, final, overload
+from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, final, overload, type_check_only
 from typing_extensions import Buffer
 
 from ._view import View
@@ -125,8 +125,9 @@ class RawIterator:
         /,
     ) -> Literal[False]: ...
 
-@final
-class Snapshot:
+# Stubs share these signatures. The classes do not exist at runtime.
+@type_check_only
+class _Readable:
     @overload
     def get(
         self,
@@ -221,6 +222,19 @@ class Snapshot:
         verify_checksums: bool = False,
         fill_cache: bool = True,
     ) -> Iterator[Any]: ...
+
+@type_check_only
+class _Writable(_Readable):
+    def put(self, key: bytes, value: Buffer, *, sync: bool | None = None) -> None: ...
+    def delete(self, key: bytes, *, sync: bool | None = None) -> None: ...
+    def write_batch(
+        self, *, transaction: bool | None = None, sync: bool | None = None
+    ) -> WriteBatch: ...
+    def snapshot(self) -> Snapshot: ...
+    def prefixed_db(self, prefix: bytes) -> PrefixedDB: ...
+
+@final
+class Snapshot(_Readable):
     def raw_iterator(
         self, *, verify_checksums: bool | None = None, fill_cache: bool | None = None
     ) -> RawIterator: ...
@@ -286,115 +300,14 @@ class Transaction:
     ) -> None: ...
 
 @final
-class PrefixedDB:
+class PrefixedDB(_Writable):
     @property
     def db(self) -> DB: ...
     @property
     def prefix(self) -> bytes: ...
-    @overload
-    def get(
-        self,
-        key: bytes,
-        default: None = None,
-        *,
-        verify_checksums: bool | None = None,
-        fill_cache: bool | None = None,
-    ) -> bytes | None: ...
-    @overload
-    def get(
-        self,
-        key: bytes,
-        default: _Default,
-        *,
-        verify_checksums: bool | None = None,
-        fill_cache: bool | None = None,
-    ) -> bytes | _Default: ...
-    def put(self, key: bytes, value: Buffer, *, sync: bool | None = None) -> None: ...
-    def delete(self, key: bytes, *, sync: bool | None = None) -> None: ...
-    def write_batch(
-        self, *, transaction: bool | None = None, sync: bool | None = None
-    ) -> WriteBatch: ...
-    def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
-    @overload
-    def iterator(
-        self,
-        *,
-        reverse: bool = False,
-        start: bytes | None = None,
-        stop: bytes | None = None,
-        include_start: bool = True,
-        include_stop: bool = False,
-        prefix: bytes | None = None,
-        include_key: Literal[True] = True,
-        include_value: Literal[True] = True,
-        verify_checksums: bool = False,
-        fill_cache: bool = True,
-    ) -> Iterator[tuple[bytes, bytes]]: ...
-    @overload
-    def iterator(
-        self,
-        *,
-        reverse: bool = False,
-        start: bytes | None = None,
-        stop: bytes | None = None,
-        include_start: bool = True,
-        include_stop: bool = False,
-        prefix: bytes | None = None,
-        include_key: Literal[True] = True,
-        include_value: Literal[False],
-        verify_checksums: bool = False,
-        fill_cache: bool = True,
-    ) -> Iterator[bytes]: ...
-    @overload
-    def iterator(
-        self,
-        *,
-        reverse: bool = False,
-        start: bytes | None = None,
-        stop: bytes | None = None,
-        include_start: bool = True,
-        include_stop: bool = False,
-        prefix: bytes | None = None,
-        include_key: Literal[False],
-        include_value: Literal[True] = True,
-        verify_checksums: bool = False,
-        fill_cache: bool = True,
-    ) -> Iterator[bytes]: ...
-    @overload
-    def iterator(
-        self,
-        *,
-        reverse: bool = False,
-        start: bytes | None = None,
-        stop: bytes | None = None,
-        include_start: bool = True,
-        include_stop: bool = False,
-        prefix: bytes | None = None,
-        include_key: Literal[False],
-        include_value: Literal[False],
-        verify_checksums: bool = False,
-        fill_cache: bool = True,
-    ) -> Iterator[None]: ...
-    @overload
-    def iterator(
-        self,
-        *,
-        reverse: bool = False,
-        start: bytes | None = None,
-        stop: bytes | None = None,
-        include_start: bool = True,
-        include_stop: bool = False,
-        prefix: bytes | None = None,
-        include_key: bool = True,
-        include_value: bool = True,
-        verify_checksums: bool = False,
-        fill_cache: bool = True,
-    ) -> Iterator[Any]: ...
-    def snapshot(self) -> Snapshot: ...
-    def prefixed_db(self, prefix: bytes) -> PrefixedDB: ...
 
 @final
-class DB:
+class DB(_Writable):
     def __new__(
         cls,
         name: _Name,
@@ -423,118 +336,17 @@ class DB:
     def closed(self) -> bool: ...
     def close(self) -> None: ...
     @overload
-    def get(
-        self,
-        key: bytes,
-        default: None = None,
-        *,
-        verify_checksums: bool | None = None,
-        fill_cache: bool | None = None,
-    ) -> bytes | None: ...
-    @overload
-    def get(
-        self,
-        key: bytes,
-        default: _Default,
-        *,
-        verify_checksums: bool | None = None,
-        fill_cache: bool | None = None,
-    ) -> bytes | _Default: ...
-    @overload
     def get_many(self, keys: Iterable[bytes], default: None = None) -> list[bytes | None]: ...
     @overload
     def get_many(self, keys: Iterable[bytes], default: _Default) -> list[bytes | _Default]: ...
-    def put(self, key: bytes, value: Buffer, *, sync: bool | None = None) -> None: ...
-    def delete(self, key: bytes, *, sync: bool | None = None) -> None: ...
-    def write_batch(
-        self, *, transaction: bool | None = None, sync: bool | None = None
-    ) -> WriteBatch: ...
-    def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
     def delete_range(self, start: bytes | None = None, stop: bytes | None = None) -> None: ...
-    @overload
-    def iterator(
-        self,
-        *,
-        reverse: bool = False,
-        start: bytes | None = None,
-        stop: bytes | None = None,
-        include_start: bool = True,
-        include_stop: bool = False,
-        prefix: bytes | None = None,
-        include_key: Literal[True] = True,
-        include_value: Literal[True] = True,
-        verify_checksums: bool = False,
-        fill_cache: bool = True,
-    ) -> Iterator[tuple[bytes, bytes]]: ...
-    @overload
-    def iterator(
-        self,
-        *,
-        reverse: bool = False,
-        start: bytes | None = None,
-        stop: bytes | None = None,
-        include_start: bool = True,
-        include_stop: bool = False,
-        prefix: bytes | None = None,
-        include_key: Literal[True] = True,
-        include_value: Literal[False],
-        verify_checksums: bool = False,
-        fill_cache: bool = True,
-    ) -> Iterator[bytes]: ...
-    @overload
-    def iterator(
-        self,
-        *,
-        reverse: bool = False,
-        start: bytes | None = None,
-        stop: bytes | None = None,
-        include_start: bool = True,
-        include_stop: bool = False,
-        prefix: bytes | None = None,
-        include_key: Literal[False],
-        include_value: Literal[True] = True,
-        verify_checksums: bool = False,
-        fill_cache: bool = True,
-    ) -> Iterator[bytes]: ...
-    @overload
-    def iterator(
-        self,
-        *,
-        reverse: bool = False,
-        start: bytes | None = None,
-        stop: bytes | None = None,
-        include_start: bool = True,
-        include_stop: bool = False,
-        prefix: bytes | None = None,
-        include_key: Literal[False],
-        include_value: Literal[False],
-        verify_checksums: bool = False,
-        fill_cache: bool = True,
-    ) -> Iterator[None]: ...
-    @overload
-    def iterator(
-        self,
-        *,
-        reverse: bool = False,
-        start: bytes | None = None,
-        stop: bytes | None = None,
-        include_start: bool = True,
-        include_stop: bool = False,
-        prefix: bytes | None = None,
-        include_key: bool = True,
-        include_value: bool = True,
-        verify_checksums: bool = False,
-        fill_cache: bool = True,
-    ) -> Iterator[Any]: ...
     def raw_iterator(
         self, *, verify_checksums: bool | None = None, fill_cache: bool | None = None
     ) -> RawIterator: ...
-    def snapshot(self) -> Snapshot: ...
     def get_property(self, name: bytes) -> bytes | None: ...
     def compact_range(self, *, start: bytes | None = None, stop: bytes | None = None) -> None: ...
     def approximate_size(self, start: bytes, stop: bytes) -> int: ...
     def approximate_sizes(self, *ranges: tuple[bytes, bytes]) -> list[int]: ...
-    def prefixed_db(self, prefix: bytes) -> PrefixedDB: ...
     def view(self) -> View: ...
     def begin(
         self,
