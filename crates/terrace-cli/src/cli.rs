@@ -90,6 +90,8 @@ pub(crate) fn command_line() -> Command {
         .help_template(PROGRAM_HELP)
         .after_long_help(exit_codes_help())
         .subcommand_required(true)
+        // `help_words` replaces it: its row would not fit on the screen.
+        .disable_help_subcommand(true)
         .arg_required_else_help(true)
         .max_term_width(100);
     COMMANDS.iter().fold(with_help_flags(root), |root, row| root.subcommand(subcommand(row)))
@@ -139,9 +141,19 @@ fn exit_codes_help() -> String {
         .fold(String::from("Exit codes:"), |text, (code, meaning)| format!("{text}\n  {code}  {meaning}"))
 }
 
+/// Replaces `help COMMAND` by `COMMAND --help`.
+fn help_words(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = args.into_iter().collect();
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
+}
+
 /// Parses `args`, the first of which is the program's name, and executes the command.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> CommandResult {
-    let matches = match command_line().try_get_matches_from(args) {
+    let matches = match command_line().try_get_matches_from(help_words(args)) {
         Ok(matches) => matches,
         Err(e) if e.use_stderr() => e.exit(),
         // Help and version go to standard output, so a write error there is reported.

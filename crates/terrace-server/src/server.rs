@@ -22,7 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::command::is_category;
-use crate::config::{IfBusy, ServeError, ServerConfig};
+use crate::config::{ServeError, ServerConfig};
 use crate::conn::{
     BlockedClients, ChannelKind, ClientRegistry, LoginAttempts, Monitors, NewConnection, Pause, PubSub,
     SLOW_THREADS, SlowPool, Tls, Worker,
@@ -31,7 +31,7 @@ use crate::engine_events::EngineEvents;
 use crate::http;
 use crate::listeners::Listeners;
 use crate::metrics::{self, CommandTimes, ErrorCounts, LatencyEvents, SlowLog};
-use crate::page::{self, Page, PageAccess};
+use crate::page::{self, PageAccess};
 use crate::script::Scripts;
 use crate::settings::{self, FixedSettings, Settings};
 use crate::shared::{Counters, Phase, Shared};
@@ -105,16 +105,14 @@ pub fn serve(
     let listeners = Listeners::bind(config)?;
     let metrics = bind_metrics(config)?;
     let metrics_address = metrics.as_ref().and_then(|listener| listener.local_addr().ok());
-    let (page_listener, busy_page_port) = bind_page(config)?;
-    let page_access = page_access(config, page_listener.as_ref());
-    let shared = Arc::new(new_shared(config, &listeners, page_access)?);
+    let bound_page = page::bind(config)?;
+    let shared = Arc::new(new_shared(config, &listeners, bound_page.access.clone())?);
     for (name, value) in &config.settings {
         settings::change(&shared, name, value).map_err(ServeError::Config)?;
     }
     let mut threads = ServerThreads::start(config, &shared, metrics)?;
-    if let Some(listener) = page_listener {
-        threads.start_page(config, &shared, listener)?;
-    }
+    let busy_page_port = bound_page.busy_port;
+    threads.others.extend(page::start(bound_page, &shared)?);
     let addresses = Addresses {
         tcp: listeners.tcp_addresses(),
         tls: listeners.tls_addresses(),
@@ -150,36 +148,14 @@ fn bind_metrics(config: &ServerConfig) -> Result<Option<std::net::TcpListener>, 
     named.map(Some)
 }
 
-/// Binds the listener of the page. Also returns the port if it is in use and the server may run
-/// without a page.
-fn bind_page(config: &ServerConfig) -> Result<(Option<std::net::TcpListener>, Option<u16>), ServeError> {
-    let Some(page) = &config.page else { return Ok((None, None)) };
-    let failed = |error| ServeError::Listen(format!("127.0.0.1:{} for the page", page.port), error);
-    match http::bind(page.port) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match page.if_busy {
-            IfBusy::Fail => Err(failed(error)),
-            IfBusy::NoPage => Ok((None, Some(page.port))),
-            IfBusy::FreePort => Ok((Some(http::bind(0).map_err(failed)?), None)),
-        },
-        bound => Ok((Some(bound.map_err(failed)?), None)),
-    }
-}
-
-fn page_access(config: &ServerConfig, listener: Option<&std::net::TcpListener>) -> Option<Arc<PageAccess>> {
-    let address = listener?.local_addr().ok()?;
-    Some(Arc::new(PageAccess::new(address, config.page.as_ref()?.host.clone())))
-}
-
 fn new_shared(
     config: &ServerConfig,
     listeners: &Listeners,
     page_access: Option<Arc<PageAccess>>,
 ) -> Result<Shared, ServeError> {
     let threads = config.worker_count() + SLOW_THREADS + 2;
-    let tls = match &config.tls {
-        Some(tls) => Some(Tls::new(&tls.files, &config.engine.env.fs).map_err(ServeError::Certificate)?),
-        None => None,
-    };
+    let tls = config.tls.as_ref().map(|tls| Tls::new(&tls.files, &config.engine.env.fs));
+    let tls = tls.transpose().map_err(ServeError::Certificate)?;
     let users = Users::new(&config.users, is_category).map_err(ServeError::Config)?;
     let env = &config.engine.env;
     let engine_events = Arc::new(EngineEvents::new(Arc::clone(&env.clock), config.engine.listener.clone()));
@@ -198,12 +174,7 @@ fn new_shared(
     let run_id = format!("{:016x}{:016x}", env.random.next_u64(), env.random.next_u64());
     Ok(Shared {
         store,
-        settings: Settings::new(
-            config.password.as_deref(),
-            config.max_clients,
-            config.timeout,
-            fixed_settings(config, listeners),
-        ),
+        settings: settings(config, listeners),
         users,
         tls,
         handshakes: AtomicUsize::new(0),
@@ -234,6 +205,11 @@ fn new_shared(
         phase: tokio::sync::watch::Sender::new(Phase::Running),
         is_expiry_job_on: true.into(),
     })
+}
+
+fn settings(config: &ServerConfig, listeners: &Listeners) -> Settings {
+    let fixed = fixed_settings(config, listeners);
+    Settings::new(config.password.as_deref(), config.max_clients, config.timeout, fixed)
 }
 
 fn fixed_settings(config: &ServerConfig, listeners: &Listeners) -> FixedSettings {
@@ -308,24 +284,6 @@ impl ServerThreads {
         let expiring = Arc::clone(shared);
         started.others.push(threads::start("expiry", move || run_expiry(&expiring, workers + SLOW_THREADS))?);
         Ok(started)
-    }
-
-    /// Starts the threads of the page.
-    fn start_page(
-        &mut self,
-        config: &ServerConfig,
-        shared: &Arc<Shared>,
-        listener: std::net::TcpListener,
-    ) -> io::Result<()> {
-        let (Some(options), Some(access)) = (&config.page, &shared.page_access) else { return Ok(()) };
-        let page = Arc::new(Page::new(Arc::clone(shared), Arc::clone(access), options.writes));
-        let sampled = Arc::clone(&page);
-        self.others.push(threads::start("page-sampler", move || page::run_sampler(&sampled))?);
-        self.others.push(threads::start("page", move || {
-            // Without its runtime, the server runs without a page.
-            let _ = page::run(&page, listener);
-        })?);
-        Ok(())
     }
 
     /// Ends all threads. The clients have left.

@@ -30,6 +30,7 @@ const COMMANDS: &[&str] = &[
     "destroy",
     "bench",
     "tour",
+    "view",
     "completions",
     "man",
 ];
@@ -42,7 +43,10 @@ fn every_command_has_help() {
         trial
             .run(&format!("{command} --help"))
             .assert_contains(0, &["Usage: terrace", command, "Example: terrace "]);
+        let help = trial.run(&format!("{command} --help")).out;
+        trial.run(&format!("help {command}")).assert_output(0, &help);
     }
+    trial.run("help").assert_output(0, &trial.run("--help").out);
 }
 
 /// Number of lines of a terminal, without the line of the prompt.

@@ -32,8 +32,7 @@ pub(crate) fn run(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<()>
 /// Checks a request. The error is the status of the response.
 fn check(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), StatusCode> {
     // A web page under another name cannot read the metrics through a name that it controls.
-    let is_own = |host: &HeaderValue| host.to_str().is_ok_and(|host| is_own_host(host, None));
-    if !headers.get_all(HOST).iter().all(is_own) {
+    if !headers.get_all(HOST).iter().all(is_loopback) {
         return Err(StatusCode::MISDIRECTED_REQUEST);
     }
     match (method, path) {
@@ -41,4 +40,8 @@ fn check(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), StatusC
         (&Method::GET, _) => Err(StatusCode::NOT_FOUND),
         _ => Err(StatusCode::METHOD_NOT_ALLOWED),
     }
+}
+
+fn is_loopback(host: &HeaderValue) -> bool {
+    host.to_str().is_ok_and(|host| is_own_host(host, None))
 }

@@ -38,7 +38,7 @@ pub(crate) struct PageAccess {
 }
 
 impl PageAccess {
-    pub(crate) fn new(address: SocketAddr, host: Option<String>) -> PageAccess {
+    pub(super) fn new(address: SocketAddr, host: Option<String>) -> PageAccess {
         PageAccess { address, host, tokens: Mutex::default(), cookies: Mutex::default() }
     }
 

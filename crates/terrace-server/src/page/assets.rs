@@ -23,6 +23,11 @@ macro_rules! asset {
 const HTML: &str = "text/html; charset=utf-8";
 
 impl Asset {
+    /// Tag of the content: its checksum and length.
+    fn tag(&self) -> String {
+        format!("\"{:08x}-{:x}\"", crc32c::crc32c(self.content), self.content.len())
+    }
+
     /// Media type by the end of the name.
     fn media_type(&self) -> &'static str {
         match self.name.rsplit_once('.').map_or("", |(_, end)| end) {
@@ -100,14 +105,10 @@ pub(super) fn no_access() -> HttpResponse {
     bytes_response(StatusCode::UNAUTHORIZED, HTML, Bytes::from_static(NO_ACCESS.as_bytes()))
 }
 
-/// Tags of the files: checksums of their contents.
+/// Tags of the files.
 fn tags() -> &'static [String] {
     static TAGS: OnceLock<Vec<String>> = OnceLock::new();
-    TAGS.get_or_init(|| {
-        let tag =
-            |asset: &Asset| format!("\"{:08x}-{:x}\"", crc32c::crc32c(asset.content), asset.content.len());
-        ASSETS.iter().map(tag).collect()
-    })
+    TAGS.get_or_init(|| ASSETS.iter().map(Asset::tag).collect())
 }
 
 #[cfg(test)]

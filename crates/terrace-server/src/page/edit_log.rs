@@ -95,6 +95,11 @@ impl Edit {
     }
 }
 
+/// True if `tables` has the table of `row` on its level.
+fn has_row(tables: &TableSet, row: &TableRow) -> bool {
+    tables.get(&row.number).is_some_and(|other| other.level == row.level)
+}
+
 fn tables(count: usize) -> String {
     if count == 1 { "1 table".into() } else { format!("{count} tables") }
 }
@@ -147,10 +152,9 @@ impl EditLog {
 
     /// Records an edit.
     pub(crate) fn record(&mut self, changes: &TableChanges, at: u64) {
-        let known = |number: u64| self.current.get(&number);
         let added = changes.added.iter().map(|(level, table)| {
             // A moved table keeps its time and its count.
-            let before = known(table.number);
+            let before = self.current.get(&table.number);
             let mut row = TableRow::new(*level, table.clone(), before.map_or(at, |row| row.created_at));
             row.entries = row.entries.or(before.and_then(|row| row.entries));
             Arc::new(row)
@@ -167,11 +171,10 @@ impl EditLog {
 
     /// Records the difference to the tables `tables` of another process.
     pub(crate) fn record_difference(&mut self, tables: &TableSet, at: u64) {
-        let is_same =
-            |row: &TableRow| self.current.get(&row.number).is_some_and(|old| old.level == row.level);
-        let added: Vec<Arc<TableRow>> = tables.values().filter(|row| !is_same(row)).cloned().collect();
-        let gone = |row: &&Arc<TableRow>| tables.get(&row.number).is_none_or(|new| new.level != row.level);
-        let removed: Vec<&Arc<TableRow>> = self.current.values().filter(gone).collect();
+        let added: Vec<Arc<TableRow>> =
+            tables.values().filter(|row| !has_row(&self.current, row)).cloned().collect();
+        let removed: Vec<&Arc<TableRow>> =
+            self.current.values().filter(|row| !has_row(tables, row)).collect();
         if added.is_empty() && removed.is_empty() {
             return;
         }

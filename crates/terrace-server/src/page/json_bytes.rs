@@ -53,8 +53,8 @@ impl KeyBytes {
                 let begin = match text(key) {
                     // A character stays whole.
                     Some(text) => {
-                        let is_boundary = |end: &usize| text.is_char_boundary(*end);
-                        let end = (0..=MAX_KEY_BYTES).rev().find(is_boundary).unwrap_or(0);
+                        let mut ends = (0..=MAX_KEY_BYTES).rev();
+                        let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
                         text.as_bytes()[..end].to_vec()
                     }
                     None => begin.to_vec(),
@@ -82,8 +82,11 @@ impl Serialize for KeyBytes {
 /// Returns the text that the bytes are, if it has no control characters but tab and line ends.
 pub(super) fn text(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
-    let is_control = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
-    (!text.contains(is_control)).then_some(text)
+    (!text.contains(is_harmful)).then_some(text)
+}
+
+fn is_harmful(c: char) -> bool {
+    c.is_control() && !matches!(c, '\t' | '\n' | '\r')
 }
 
 #[cfg(test)]

@@ -23,11 +23,13 @@ pub(super) fn members(
     request: &ApiRequest,
 ) -> ApiResult<(Vec<Value>, Option<String>)> {
     let store = &page.shared.store;
-    let wrong = || ApiError::bad_request("The argument \"from\" is not a cursor of this value.");
-    let begin = match request.query.get("from").filter(|from| !from.is_empty()) {
-        Some(from) => Some(HEXLOWER_PERMISSIVE.decode(from).map_err(|_| wrong())?),
-        None => super::keys::from(store, request)?,
-    };
+    let begin =
+        match request.query.get("from").filter(|from| !from.is_empty()) {
+            Some(from) => Some(HEXLOWER_PERMISSIVE.decode(from).map_err(|_| {
+                ApiError::bad_request("The argument \"from\" is not a cursor of this value.")
+            })?),
+            None => super::keys::from(store, request)?,
+        };
     let (found, next) = list_members(view, object, begin, MAX_MEMBERS, MAX_BYTES)?;
     let members = found.into_iter().map(|(name, value)| {
         json!([

@@ -33,6 +33,7 @@ mod query;
 mod router;
 mod sample;
 mod sampler;
+mod start;
 mod state;
 mod tree;
 mod value;
@@ -50,13 +51,13 @@ use event_streams::EventStreams;
 use history::History;
 use levels::CachedTables;
 use sample::Sample;
-pub(crate) use sampler::run as run_sampler;
+pub(crate) use start::{bind, start};
 
 use crate::http;
 use crate::shared::Shared;
 
 /// Answers requests until the server ends.
-pub(crate) fn run(page: &Arc<Page>, listener: TcpListener) -> io::Result<()> {
+fn run(page: &Arc<Page>, listener: TcpListener) -> io::Result<()> {
     let answering = Arc::clone(page);
     let ended = http::run(&page.shared, listener, move |request| {
         let page = Arc::clone(&answering);
@@ -67,7 +68,7 @@ pub(crate) fn run(page: &Arc<Page>, listener: TcpListener) -> io::Result<()> {
 }
 
 /// The page of a server.
-pub(crate) struct Page {
+struct Page {
     shared: Arc<Shared>,
     access: Arc<PageAccess>,
     has_writes: bool,
@@ -80,7 +81,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    pub(crate) fn new(shared: Arc<Shared>, access: Arc<PageAccess>, has_writes: bool) -> Page {
+    fn new(shared: Arc<Shared>, access: Arc<PageAccess>, has_writes: bool) -> Page {
         Page {
             shared,
             access,

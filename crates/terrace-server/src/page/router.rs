@@ -1,7 +1,7 @@
 //! Path of a request: checks first, then the file or the function of the API.
 //!
 //! ```text
-//!   host ── token for a cookie ── cookie ── origin and header of a change ── --page-writes ── handler
+//!   host ── token ── cookie ── origin and header of a change ── --page-writes ── handler
 //! ```
 //!
 //! A request that fails a check reaches no handler.

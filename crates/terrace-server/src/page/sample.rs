@@ -5,6 +5,7 @@
 //!   counters at 14:02:11 ──┴── differences: one sample
 //! ```
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -186,13 +187,10 @@ impl Totals {
     }
 
     fn stalls_since(&self, earlier: &Totals) -> Vec<SampledStall> {
-        let before = |timer| {
-            let found = earlier.stall_micros.iter().find(|(known, _)| *known == timer);
-            found.map_or(0, |(_, micros)| *micros)
-        };
+        let before: HashMap<Timer, u64> = earlier.stall_micros.iter().copied().collect();
         let stalls = self.stall_micros.iter().map(|(timer, micros)| SampledStall {
             cause: timer.name(),
-            seconds: micros.saturating_sub(before(*timer)) as f64 / 1e6,
+            seconds: micros.saturating_sub(before.get(timer).copied().unwrap_or(0)) as f64 / 1e6,
         });
         stalls.filter(|stall| stall.seconds > 0.0).collect()
     }

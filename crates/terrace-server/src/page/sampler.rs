@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Time of a sample.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the open pages know.
+/// Progress of the messages to the open pages.
 #[derive(Debug, Default)]
 struct Sent {
     /// Number of events.
@@ -28,7 +28,7 @@ struct Sent {
 }
 
 /// Runs until the server ends.
-pub(crate) fn run(page: &Page) {
+pub(super) fn run(page: &Page) {
     let shared = &page.shared;
     start_edit_log(page);
     let mut before = Totals::read(shared, &shared.store.db.stats());

@@ -8,13 +8,12 @@ use serde_json::{Value, json};
 use terrace::{Db, Options};
 use terrace_server::Layout;
 
-use crate::http_client::{Browser, Response};
-use crate::page_trust::{page, start};
-use crate::server::Server;
+use crate::http_client::Browser;
+use crate::page_trust::start;
 
 /// Waits until `condition` holds.
 #[track_caller]
-fn wait_for(mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_for(mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !condition() {
         assert!(Instant::now() < deadline, "waited too long");
@@ -23,7 +22,7 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
 }
 
 /// Creates a database of another program with the keys `FR/000` to `FR/999` and three others.
-fn create_cities(dir: &Path) {
+pub(crate) fn create_cities(dir: &Path) {
     let db = Db::open(dir, &Options::default().create_if_missing(true)).unwrap();
     for number in 0..1000 {
         db.put(format!("FR/{number:03}"), format!("value {number}")).unwrap();
@@ -36,7 +35,7 @@ fn create_cities(dir: &Path) {
 }
 
 /// Texts of the keys in a page.
-fn texts(page: &Value) -> Vec<String> {
+pub(crate) fn texts(page: &Value) -> Vec<String> {
     let keys = page["keys"].as_array().unwrap().iter();
     keys.map(|key| key["key"]["text"].as_str().unwrap().to_owned()).collect()
 }
@@ -132,19 +131,18 @@ fn levels_and_their_edits() {
     assert!(edits >= 4, "{edits}");
     assert_eq!(levels["edit"], edits - 1);
     let tables = levels["tables"].as_array().unwrap();
-    let row = |level: u64| {
-        let inside = tables.iter().filter(|table| table[1] == level);
-        (inside.clone().count() as u64, inside.map(|table| table[4].as_u64().unwrap()).sum::<u64>())
-    };
     for level in levels["levels"].as_array().unwrap() {
-        let (files, bytes) = row(level["level"].as_u64().unwrap());
+        let inside = tables.iter().filter(|table| table[1] == level["level"]);
+        let files = inside.clone().count() as u64;
+        let bytes: u64 = inside.map(|table| table[4].as_u64().unwrap()).sum();
         assert_eq!((level["files"].as_u64(), level["bytes"].as_u64()), (Some(files), Some(bytes)), "{level}");
     }
     assert_eq!(levels["levels"][0]["filesLimit"], 36);
     assert_eq!(levels["memtables"][0]["state"], "active");
     let now = levels["at"].as_u64().unwrap();
     for table in tables {
-        let (left, right) = (table[2].as_f64().unwrap(), table[3].as_f64().unwrap());
+        let left = table[2].as_f64().unwrap();
+        let right = table[3].as_f64().unwrap();
         assert!(0.0 <= left && left < right && right <= 1.0, "{table}");
         assert!((now - 60_000..=now).contains(&table[6].as_u64().unwrap()), "{table}");
         let about = browser.api(&format!("table?number={}", table[0]));
@@ -313,6 +311,11 @@ fn values_of_every_type() {
     assert_eq!(found.len(), 450);
 }
 
+/// Percent-encoding of bytes.
+fn encode(key: &[u8]) -> String {
+    key.iter().map(|byte| format!("%{byte:02x}")).collect()
+}
+
 #[test]
 fn hostile_keys_and_values() {
     let dir = tempfile::tempdir().unwrap();
@@ -333,7 +336,6 @@ fn hostile_keys_and_values() {
     for key in keys {
         assert_eq!(client.call(&[b"SET", key, key]), "OK");
     }
-    let encode = |key: &[u8]| key.iter().map(|byte| format!("%{byte:02x}")).collect::<String>();
     let bytes_of = |value: &Value| match value["text"].as_str() {
         Some(text) => text.as_bytes().to_vec(),
         None => data_encoding::HEXLOWER.decode(value["hex"].as_str().unwrap().as_bytes()).unwrap(),
@@ -397,251 +399,4 @@ fn lists_of_the_server() {
     let found =
         settings.as_array().unwrap().iter().find(|row| row["name"] == "slowlog-log-slower-than").unwrap();
     assert_eq!((&found["value"], &found["changeable"]), (&json!("0"), &json!(true)));
-}
-
-fn reply(response: &Response) -> Value {
-    assert_eq!(response.status, 200, "{}", String::from_utf8_lossy(&response.body));
-    response.json()["reply"].clone()
-}
-
-#[test]
-fn console() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = start(dir.path());
-    let browser = Browser::open(&server);
-    for (line, expected) in [
-        ("PING", json!({ "status": "PONG" })),
-        ("SET a 'one two'", json!({ "status": "OK" })),
-        ("get a", json!({ "bulk": { "text": "one two" } })),
-        (r#"SET b "\xff\x00""#, json!({ "status": "OK" })),
-        ("GET b", json!({ "bulk": { "hex": "ff00" } })),
-        ("GET none", json!({ "null": true })),
-        ("DEL a none", json!({ "integer": 1 })),
-        ("HSET h f v", json!({ "integer": 1 })),
-        ("HGETALL h", json!({ "array": [{ "bulk": { "text": "f" } }, { "bulk": { "text": "v" } }] })),
-        ("EVAL 'return {1, {2}}' 0", json!({ "array": [{ "integer": 1 }, { "array": [{ "integer": 2 }] }] })),
-        ("GET", json!({ "error": "ERR wrong number of arguments for 'get' command" })),
-        ("", json!({ "null": true })),
-        ("SET \"a", json!({ "error": "ERR Protocol error: unbalanced quotes in request" })),
-    ] {
-        assert_eq!(reply(&browser.post("console", &json!({ "line": line }))), expected, "{line}");
-    }
-    for line in [
-        "SUBSCRIBE c",
-        "PSUBSCRIBE c",
-        "MONITOR",
-        "BLPOP l 0",
-        "MULTI",
-        "WATCH a",
-        "HELLO 3",
-        "CLIENT REPLY OFF",
-        "XREAD BLOCK 0 STREAMS x $",
-    ] {
-        let reply = reply(&browser.post("console", &json!({ "line": line })));
-        let error = reply["error"].as_str().unwrap_or_default();
-        assert!(error.contains("needs a connection"), "{line}: {reply}");
-    }
-    let other = browser.post("console", &json!({ "line": "SET c 1", "db": 4 }));
-    assert_eq!(reply(&other), json!({ "status": "OK" }));
-    server.client().check(&[("GET c", "nil"), ("SELECT 4", "OK"), ("GET c", "'1'")]);
-    // The client of the console is not in the list.
-    assert_eq!(server.client().run("CLIENT LIST").matches("id=").count(), 1);
-}
-
-#[test]
-fn changes_have_an_undo() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = start(dir.path());
-    let browser = Browser::open(&server);
-    let mut client = server.client();
-    let hex = |text: &str| data_encoding::HEXLOWER.encode(text.as_bytes());
-    let set = |key: &str, value: &str, ttl: Value| {
-        browser.post("value", &json!({ "key": hex(key), "value": hex(value), "ttlMs": ttl, "db": 0 }))
-    };
-    let undo = |response: &Response| {
-        assert_eq!(response.status, 200, "{}", String::from_utf8_lossy(&response.body));
-        browser.post("undo", &json!({ "undo": response.json()["undo"] }))
-    };
-    // A new key.
-    let changed = set("new", "1", Value::Null);
-    client.check(&[("GET new", "'1'")]);
-    assert_eq!(undo(&changed).status, 200);
-    client.check(&[("EXISTS new", ":0")]);
-    assert_eq!(undo(&changed).status, 409);
-    // A value with an expiry, which returns.
-    client.check(&[("SET s old PX 1000000", "OK")]);
-    let changed = set("s", "new", json!(5000));
-    client.check(&[("GET s", "'new'")]);
-    let ttl: u64 = client.run("PTTL s")[1..].parse().unwrap();
-    assert!((1..=5000).contains(&ttl), "{ttl}");
-    assert_eq!(undo(&changed).status, 200);
-    client.check(&[("GET s", "'old'")]);
-    let ttl: u64 = client.run("PTTL s")[1..].parse().unwrap();
-    assert!((900_000..=1_000_000).contains(&ttl), "{ttl}");
-    // Deletions of every type.
-    client.check(&[("RPUSH l a b c", ":3"), ("ZADD z 1 m", ":1")]);
-    for (key, check, expected) in [("l", "LRANGE l 0 -1", "['a' 'b' 'c']"), ("z", "ZSCORE z m", "'1'")] {
-        let changed = browser.post("delete", &json!({ "key": hex(key), "db": 0 }));
-        assert_eq!(client.run(&format!("EXISTS {key}")), ":0");
-        assert_eq!(undo(&changed).status, 200);
-        assert_eq!(client.run(check), expected);
-    }
-    // Another client was faster.
-    let changed = set("s", "mine", Value::Null);
-    client.check(&[("SET s theirs", "OK")]);
-    assert_eq!(undo(&changed).status, 409);
-    client.check(&[("GET s", "'theirs'")]);
-    assert_eq!(browser.post("undo", &json!({ "undo": "77" })).status, 409);
-}
-
-#[test]
-fn changes_in_the_raw_layout() {
-    let dir = tempfile::tempdir().unwrap();
-    create_cities(dir.path());
-    let server = start(dir.path());
-    let browser = Browser::open(&server);
-    let key = data_encoding::HEXLOWER.encode(b"CH/Bern");
-    let changed = browser.post("value", &json!({ "key": key, "value": "ff", "ttlMs": null }));
-    assert_eq!(changed.status, 200);
-    server.client().check(&[("GET CH/Bern", "'\\xff'")]);
-    assert_eq!(browser.post("undo", &changed.json()).status, 200);
-    server.client().check(&[("GET CH/Bern", "'46.95'")]);
-    let expiry = browser.post("value", &json!({ "key": key, "value": "ff", "ttlMs": 1000 }));
-    assert_eq!(expiry.status, 400);
-    assert!(expiry.json()["error"].as_str().unwrap().contains("not in raw mode"));
-    server.client().check(&[("GET CH/Bern", "'46.95'")]);
-}
-
-/// Names, contents and times of the files of a directory.
-fn files(dir: &Path) -> BTreeMap<String, (Vec<u8>, std::time::SystemTime)> {
-    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let file = |path: std::path::PathBuf| {
-        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
-        (path.file_name().unwrap().to_str().unwrap().to_owned(), (std::fs::read(&path).unwrap(), modified))
-    };
-    entries.map(file).collect()
-}
-
-/// Calls every path of the API that reads.
-fn call_all(browser: &Browser) {
-    call_all_but(browser, &[]);
-}
-
-/// Calls every path of the API that reads, except for `left_out`.
-fn call_all_but(browser: &Browser, left_out: &[&str]) {
-    let paths = [
-        "state",
-        "sample",
-        "history",
-        "levels",
-        "edits",
-        "keys",
-        "tree?separator=/",
-        "value?key=CH/Bern",
-        "slowlog",
-        "clients",
-        "commands",
-        "settings",
-        "log",
-    ];
-    for path in paths.iter().filter(|path| !left_out.contains(path)) {
-        browser.api(path);
-    }
-    browser.events().unwrap().next("second");
-}
-
-#[test]
-fn view_changes_no_file() {
-    let dir = tempfile::tempdir().unwrap();
-    create_cities(dir.path());
-    let before = files(dir.path());
-    let server = Server::start(dir.path(), |config| {
-        config.port = None;
-        config.read_only = true;
-        config.page = Some(page());
-    });
-    let browser = Browser::open(&server);
-    let state = browser.api("state");
-    assert_eq!((&state["readOnly"], &state["pageWrites"]), (&json!(true), &json!(false)));
-    call_all(&browser);
-    assert_eq!(texts(&browser.api("keys?count=1")), ["CH/Bern"]);
-    for (path, body) in
-        [("value", json!({ "key": "61", "value": "31" })), ("delete", json!({ "key": "43482f4265726e" }))]
-    {
-        assert_eq!(browser.post(path, &body).status, 403);
-    }
-    let reply = browser.post("console", &json!({ "line": "SET a 1" })).json();
-    assert!(reply["reply"]["error"].is_string(), "{reply}");
-    drop(server);
-    assert!(files(dir.path()) == before, "a file has changed");
-}
-
-#[test]
-fn view_follows_a_writer() {
-    let dir = tempfile::tempdir().unwrap();
-    create_cities(dir.path());
-    let db = Db::open(dir.path(), &Options::default()).unwrap();
-    let server = Server::start(dir.path(), |config| {
-        config.port = None;
-        config.read_only = true;
-        config.follow = true;
-        config.page = Some(page());
-    });
-    let browser = Browser::open(&server);
-    assert_eq!(browser.api("state")["follower"], true);
-    call_all(&browser);
-    db.put("AT/Wien", "48.2").unwrap();
-    wait_for(|| texts(&browser.api("keys?count=1")) == ["AT/Wien"]);
-    let edits = browser.api("levels")["edits"].as_u64().unwrap();
-    db.compact_range(None, None).unwrap();
-    wait_for(|| browser.api("levels")["edits"].as_u64().unwrap() > edits);
-    db.close().unwrap();
-}
-
-#[test]
-fn directory_of_a_browser() {
-    let dir = tempfile::tempdir().unwrap();
-    let order: std::sync::Arc<dyn terrace::Comparator> =
-        std::sync::Arc::new(terrace_format::comparator::IndexedDb);
-    let options = Options::default().create_if_missing(true).comparator(std::sync::Arc::clone(&order));
-    let db = Db::open(dir.path(), &options).unwrap();
-    // The schema version, and records with numbers of one and two bytes.
-    let mut keys: Vec<Vec<u8>> = vec![vec![0, 0, 0, 0, 0]];
-    for number in 1..100 {
-        keys.push([&[0, 1, 1, 1, 3][..], &f64::from(number).to_ne_bytes()].concat());
-    }
-    for key in &keys {
-        db.put(key, "value").unwrap();
-    }
-    db.flush().unwrap();
-    db.close().unwrap();
-    let server = Server::start(dir.path(), |config| {
-        config.engine = Options::default().comparator(order);
-        config.port = None;
-        config.read_only = true;
-        config.page = Some(page());
-    });
-    let browser = Browser::open(&server);
-    assert_eq!(browser.api("state")["comparator"], "idb_cmp1");
-    call_all_but(&browser, &["tree?separator=/", "value?key=CH/Bern"]);
-    let mut lists = Vec::new();
-    for direction in ["forward", "backward"] {
-        let mut found: Vec<String> = Vec::new();
-        let mut cursor = String::new();
-        loop {
-            let part = browser.api(&format!("keys?direction={direction}&count=7&from={cursor}"));
-            found.extend(part["keys"].as_array().unwrap().iter().map(|row| row["key"].to_string()));
-            let Some(next) = part["next"].as_str() else { break };
-            cursor = next.to_owned();
-        }
-        assert_eq!(found.len(), keys.len(), "{direction}");
-        lists.push(found);
-    }
-    lists[1].reverse();
-    assert_eq!(lists[0], lists[1]);
-    let first = browser.api("keys?count=2");
-    assert_eq!(first["keys"][0]["scheme"], "IndexedDB: schema version");
-    assert_eq!(first["keys"][1]["scheme"], "IndexedDB: record");
-    assert_eq!(browser.get("/api/v1/keys?prefix=a").status, 400);
-    assert_eq!(browser.get("/api/v1/tree").status, 400);
 }

@@ -22,22 +22,20 @@ fn sections() -> Vec<(&'static str, &'static str, Vec<Value>)> {
     parsed.collect()
 }
 
+/// Sorted names of the fields. Bytes are text or hexadecimal digits.
+fn names(map: &serde_json::Map<String, Value>) -> Vec<&str> {
+    let mut names: Vec<&str> =
+        map.keys().map(|name| if name == "text" || name == "hex" { "bytes" } else { name }).collect();
+    names.sort_unstable();
+    names
+}
+
 /// Checks that a response has the fields and the types of the example. Null fits every type.
 #[track_caller]
 fn check_shape(place: &str, shown: &Value, found: &Value) {
     match (shown, found) {
         (Value::Object(shown), Value::Object(found)) => {
-            // Bytes are text or hexadecimal digits.
-            let is_bytes = |name: &str| matches!(name, "text" | "hex");
-            let names = |map: &serde_json::Map<String, Value>| {
-                map.keys()
-                    .map(|name| if is_bytes(name) { "bytes".into() } else { name.clone() })
-                    .collect::<Vec<_>>()
-            };
-            let (mut shown_names, mut found_names) = (names(shown), names(found));
-            shown_names.sort();
-            found_names.sort();
-            assert_eq!(shown_names, found_names, "{place}");
+            assert_eq!(names(shown), names(found), "{place}");
             for (name, value) in shown {
                 if let Some(found) = found.get(name) {
                     check_shape(&format!("{place}.{name}"), value, found);

@@ -7,7 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use terrace::env::fault::{FaultFs, FaultPlan};
 use terrace::env::mem::MemFs;
-use terrace::{Db, Env, Event, EventListener, Logger, Options, Ticker, Timer, WriteOptions};
+use terrace::{
+    Db, Env, Event, EventListener, Logger, MemtableState, Options, TableChangeCause, TableChanges, Ticker,
+    Timer, WriteOptions,
+};
 
 /// Sends each event and each line of the info log to the test.
 struct Recorder {
@@ -134,4 +137,77 @@ fn refused_writes_are_an_event() {
     let refused = events.iter().filter(|event| matches!(event, Event::WritesRefused { .. })).count();
     assert_eq!(refused, 1, "{events:?}");
     assert!(db.stats().writes_refused.is_some());
+}
+
+/// Sends each change of the set of tables to the test.
+struct ChangeRecorder(Sender<TableChanges>);
+
+impl EventListener for ChangeRecorder {
+    fn on_event(&self, _event: &Event) {}
+
+    fn on_table_changes(&self, changes: &TableChanges) {
+        let _ = self.0.send(changes.clone());
+    }
+}
+
+#[test]
+fn changes_of_tables_lead_to_the_current_ones() {
+    let (sender, changes) = channel();
+    let options = Options::default()
+        .create_if_missing(true)
+        .write_buffer_size(64 << 10)
+        .env(Env::in_memory())
+        .listener(Arc::new(ChangeRecorder(sender)));
+    let db = Db::open("db", &options).unwrap();
+    for n in 0..3000_u32 {
+        db.put((n * 7919 % 3000).to_be_bytes(), [n as u8; 200]).unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    db.delete_range(0_u32.to_be_bytes()..4000_u32.to_be_bytes()).unwrap();
+    db.put("last", "1").unwrap();
+    db.flush().unwrap();
+    let levels = db.levels();
+    db.close().unwrap();
+    let mut live = BTreeSet::new();
+    let mut causes = Vec::new();
+    for change in changes.try_iter() {
+        for (level, number) in &change.removed {
+            assert!(live.remove(&(*level, *number)), "{change:?}");
+        }
+        for (level, table) in &change.added {
+            assert!(live.insert((*level, table.number)), "{change:?}");
+            let is_new = change.cause != TableChangeCause::Move;
+            assert!(!is_new || table.entries.is_some_and(|entries| entries > 0), "{change:?}");
+        }
+        causes.push(change.cause);
+    }
+    let stored = levels.iter().flat_map(|level| level.files.iter().map(|file| (level.level, file.number)));
+    assert_eq!(live, stored.collect());
+    for cause in [TableChangeCause::Flush, TableChangeCause::Compaction, TableChangeCause::DeleteRange] {
+        assert!(causes.contains(&cause), "{cause:?} in {causes:?}");
+    }
+}
+
+#[test]
+fn statistics_of_levels_memtables_and_tables() {
+    let (db, _events, _lines) = open(Env::in_memory());
+    for n in 0..1000_u32 {
+        db.put(n.to_be_bytes(), [7; 20]).unwrap();
+    }
+    let stats = db.stats();
+    let active = stats.memtables[0];
+    assert_eq!((active.state, active.limit), (MemtableState::Active, 64 << 10));
+    assert!(active.bytes >= 1000 * 24, "{active:?}");
+    assert_eq!((stats.levels[0].compaction_files, stats.levels[0].max_files), (Some(4), Some(36)));
+    db.compact_range(None, None).unwrap();
+    let levels = db.levels();
+    let entries: Option<u64> =
+        levels.iter().flat_map(|level| level.files.iter().map(|file| file.entries)).sum();
+    assert_eq!(entries, Some(1000));
+    for n in 0..20_000_u32 {
+        db.get((n % 1000).to_be_bytes()).unwrap();
+    }
+    let levels = db.levels();
+    let reads: u64 = levels.iter().flat_map(|level| level.files.iter().map(|file| file.reads)).sum();
+    assert!((15_000..25_000).contains(&reads), "{reads}");
 }
