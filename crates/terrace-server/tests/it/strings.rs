@@ -161,7 +161,7 @@ fn unsupported_and_unknown_commands() {
             ("FCALL f 0", "-ERR the command 'fcall' is not supported by Terrace"),
             ("HSET h", "-ERR wrong number of arguments for 'hset' command"),
             ("NOSUCH a b", "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' "),
-            ("COMMAND COUNT", ":254"),
+            ("COMMAND COUNT", ":255"),
             ("COMMAND GETKEYS MSET a b c d", "['a' 'c']"),
         ]);
     });
