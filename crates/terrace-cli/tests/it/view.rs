@@ -85,6 +85,38 @@ fn shows_a_database_and_changes_nothing() {
     assert!(files(&test.path("db")) == before, "a file has changed");
 }
 
+/// Waits until the view shows `key`, 20 seconds at most.
+fn assert_shown(view: &View, key: &str) {
+    let is_shown = (0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        view.get("/api/v1/keys").contains(key)
+    });
+    assert!(is_shown, "the view does not show {key}");
+}
+
+#[test]
+fn other_programs_write_meanwhile() {
+    let test = CliTest::with_entries("CH/Bern\t46.95\n");
+    let view = View::start(&test, &[]);
+    test.run("put db AT/Wien 48.2").assert_output(0, "");
+    assert_shown(&view, "AT/Wien");
+    test.run("compact db").assert_contains(0, &[]);
+    test.run("put db FR/Lyon 45.7").assert_output(0, "");
+    assert_shown(&view, "FR/Lyon");
+    view.end();
+}
+
+#[test]
+fn damaged_database() {
+    let test = CliTest::with_entries("CH/Bern\t46.95\n");
+    // The entries of a table, not of a log.
+    test.run("compact db").assert_contains(0, &[]);
+    let table = files(&test.path("db")).into_keys().find(|name| name.ends_with(".ldb")).unwrap();
+    std::fs::remove_file(test.path("db").join(table)).unwrap();
+    // No page shows a database without its tables as an empty one.
+    test.run("view db --page-port 0").assert_contains(3, &["missing"]);
+}
+
 #[test]
 fn follows_a_writer() {
     let test = CliTest::with_entries("CH/Bern\t46.95\n");
@@ -92,12 +124,7 @@ fn follows_a_writer() {
     let view = View::start(&test, &[]);
     assert!(view.get("/api/v1/state").contains("\"follower\":true"));
     db.put("AT/Wien", "48.2").unwrap();
-    // 20 seconds at most.
-    let is_shown = (0..1000).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        view.get("/api/v1/keys").contains("AT/Wien")
-    });
-    assert!(is_shown, "the view does not follow");
+    assert_shown(&view, "AT/Wien");
     view.end();
     db.close().unwrap();
 }
