@@ -14,8 +14,8 @@ use crate::terminal;
 /// Show a database in the browser, and change nothing
 ///
 /// Works for the database of any program, also while the program writes it: the page follows the
-/// changes. The command takes no lock. It prints a link, which works once. SIGTERM and Ctrl-C end the
-/// command.
+/// changes. The command takes no lock. It prints a link, which works once. SIGTERM and Ctrl-C end
+/// the command.
 #[derive(Args)]
 pub(crate) struct View {
     #[command(flatten)]
