@@ -54,7 +54,7 @@ impl TableRow {
 pub(crate) type TableSet = BTreeMap<u64, Arc<TableRow>>;
 
 /// Change of the set of tables.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Edit {
     /// Milliseconds since 1970.
     pub(crate) at: u64,
@@ -120,13 +120,35 @@ fn kind(cause: TableChangeCause) -> &'static str {
 #[derive(Debug, Default)]
 pub(crate) struct EditLog {
     /// Tables after edit 0.
-    base: TableSet,
+    base: Arc<TableSet>,
     base_at: u64,
-    edits: VecDeque<Edit>,
-    current: TableSet,
+    edits: VecDeque<Arc<Edit>>,
+    current: Arc<TableSet>,
     /// Number of all edits, forgotten ones included.
     total: u64,
     bytes: usize,
+}
+
+/// Tables after an edit: a set, and the edits to apply. The engine waits for the lock of the log,
+/// so a reader applies them without it.
+#[derive(Debug)]
+pub(crate) struct TablesAfter {
+    base: Arc<TableSet>,
+    edits: Vec<Arc<Edit>>,
+    /// Time of the edit.
+    pub(crate) at: u64,
+}
+
+impl TablesAfter {
+    /// Returns the set of tables.
+    pub(crate) fn apply(self) -> Arc<TableSet> {
+        if self.edits.is_empty() {
+            return self.base;
+        }
+        let mut tables = Arc::unwrap_or_clone(self.base);
+        self.edits.iter().for_each(|edit| edit.apply(&mut tables));
+        Arc::new(tables)
+    }
 }
 
 impl EditLog {
@@ -146,7 +168,8 @@ impl EditLog {
         if self.total != total {
             return false;
         }
-        *self = EditLog { current: base.clone(), base, base_at: at, total, ..EditLog::default() };
+        let base = Arc::new(base);
+        *self = EditLog { current: Arc::clone(&base), base, base_at: at, total, ..EditLog::default() };
         true
     }
 
@@ -192,33 +215,32 @@ impl EditLog {
     }
 
     fn push(&mut self, edit: Edit) {
-        edit.apply(&mut self.current);
+        edit.apply(Arc::make_mut(&mut self.current));
         self.bytes += edit.memory();
         self.total += 1;
-        self.edits.push_back(edit);
+        self.edits.push_back(Arc::new(edit));
         while self.len() > MAX_EDITS || self.bytes > MAX_BYTES {
             let Some(oldest) = self.edits.pop_front() else { break };
             self.bytes -= oldest.memory();
             self.base_at = oldest.at;
-            oldest.apply(&mut self.base);
+            oldest.apply(Arc::make_mut(&mut self.base));
         }
     }
 
-    /// Tables after edit `edit`, with its time. None for an edit that is not kept.
-    pub(crate) fn tables_after(&self, edit: usize) -> Option<(TableSet, u64)> {
-        if edit + 1 == self.len() {
-            return Some((self.current.clone(), self.edits.back().map_or(self.base_at, |edit| edit.at)));
-        }
-        let mut tables = self.base.clone();
-        let mut at = self.base_at;
+    /// Current tables.
+    pub(crate) fn newest(&self) -> TablesAfter {
+        let at = self.edits.back().map_or(self.base_at, |edit| edit.at);
+        TablesAfter { base: Arc::clone(&self.current), edits: Vec::new(), at }
+    }
+
+    /// Tables after edit `edit`. None for an edit that is not kept.
+    pub(crate) fn tables_after(&self, edit: usize) -> Option<TablesAfter> {
         if edit >= self.len() {
             return None;
         }
-        for edit in self.edits.iter().take(edit) {
-            edit.apply(&mut tables);
-            at = edit.at;
-        }
-        Some((tables, at))
+        let edits: Vec<Arc<Edit>> = self.edits.iter().take(edit).cloned().collect();
+        let at = edits.last().map_or(self.base_at, |edit| edit.at);
+        Some(TablesAfter { base: Arc::clone(&self.base), edits, at })
     }
 
     /// Table `number` of the current set.
@@ -227,10 +249,10 @@ impl EditLog {
     }
 
     /// Edits from number `from` on. Edit 0 stands for the tables at the begin.
-    pub(crate) fn edits(&self, from: usize, count: usize) -> Vec<(usize, Edit)> {
+    pub(crate) fn edits(&self, from: usize, count: usize) -> Vec<(usize, Arc<Edit>)> {
         let base =
             Edit { at: self.base_at, kind: "open", added: Vec::new(), removed: Vec::new(), from: None };
-        let all = std::iter::once(base).chain(self.edits.iter().cloned());
+        let all = std::iter::once(Arc::new(base)).chain(self.edits.iter().cloned());
         all.enumerate().skip(from).take(count).collect()
     }
 }
@@ -271,12 +293,19 @@ mod tests {
                 "move 1 > 2: 1 table"
             ]
         );
-        let after = |edit| log.tables_after(edit).map(|(tables, at)| (shown(&tables), at));
+        let after = |edit| {
+            log.tables_after(edit).map(|after| {
+                let at = after.at;
+                (shown(&after.apply()), at)
+            })
+        };
         assert_eq!(after(0), Some((vec![(0, 1)], 5)));
         assert_eq!(after(1), Some((vec![(0, 1), (0, 2)], 6)));
         assert_eq!(after(2), Some((vec![(1, 3)], 7)));
         assert_eq!(after(3), Some((vec![(2, 3)], 9)));
         assert_eq!(after(4), None);
+        let newest = log.newest();
+        assert_eq!((newest.at, shown(&newest.apply())), (9, vec![(2, 3)]));
     }
 
     #[test]
@@ -286,7 +315,7 @@ mod tests {
             log.record_difference(&set(&[(0, number)], number), number);
         }
         assert_eq!((log.len(), log.total()), (MAX_EDITS, MAX_EDITS as u64 + 100));
-        assert_eq!(shown(&log.tables_after(0).unwrap().0), [(0, 100)]);
+        assert_eq!(shown(&log.tables_after(0).unwrap().apply()), [(0, 100)]);
         assert!(!log.start(0, TableSet::new(), 0));
     }
 

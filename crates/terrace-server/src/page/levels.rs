@@ -57,10 +57,7 @@ pub(super) fn start_edit_log(page: &Page) {
 /// Records changes by another process.
 pub(super) fn follow_tables(page: &Page) {
     let events = &page.shared.engine_events;
-    let known = {
-        let edits = events.edits.lock();
-        edits.tables_after(edits.len() - 1).unwrap_or_default().0
-    };
+    let known = events.edits.lock().newest().apply();
     let tables = current_tables(page, &known);
     events.edits.lock().record_difference(&tables, page.shared.clock.wall_us() / 1000);
 }
@@ -119,17 +116,15 @@ fn live_tables(page: &Page, total: u64) -> Arc<TablesJson> {
         return Arc::clone(&cache.tables);
     }
     // Other requests wait for the description, which they need, too.
-    let (set, at) = {
-        let edits = page.shared.engine_events.edits.lock();
-        edits.tables_after(edits.len() - 1).unwrap_or_default()
-    };
+    let newest = page.shared.engine_events.edits.lock().newest();
     let levels = page.shared.store.db.levels();
     let counts: HashMap<u64, (u64, Option<u64>)> = levels
         .iter()
         .flat_map(|level| &level.files)
         .map(|table| (table.number, (table.reads, table.entries)))
         .collect();
-    cache.tables = Arc::new(describe(page, &set, at, &counts));
+    let at = newest.at;
+    cache.tables = Arc::new(describe(page, &newest.apply(), at, &counts));
     cache.key = Some((total, now));
     Arc::clone(&cache.tables)
 }
@@ -138,8 +133,9 @@ fn live_tables(page: &Page, total: u64) -> Arc<TablesJson> {
 fn past_tables(page: &Page, edit: u64) -> ApiResult<Arc<TablesJson>> {
     let found =
         page.shared.engine_events.edits.lock().tables_after(usize::try_from(edit).unwrap_or(usize::MAX));
-    let (set, at) = found.ok_or_else(|| ApiError::not_found("The server does not keep this edit."))?;
-    Ok(Arc::new(describe(page, &set, at, &HashMap::new())))
+    let found = found.ok_or_else(|| ApiError::not_found("The server does not keep this edit."))?;
+    let at = found.at;
+    Ok(Arc::new(describe(page, &found.apply(), at, &HashMap::new())))
 }
 
 fn describe(page: &Page, set: &TableSet, at: u64, counts: &HashMap<u64, (u64, Option<u64>)>) -> TablesJson {
