@@ -199,6 +199,8 @@ pub enum CompactionReason {
     LevelSize,
     /// The database needs one more level for its size.
     AddLevel,
+    /// The sorted runs of a load are large enough to be compacted into the bottom level.
+    MergeRuns,
     /// Many gets probed a table without success.
     ReadTriggered,
     /// Tombstones and the entries that they hide take space.

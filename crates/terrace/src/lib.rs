@@ -71,7 +71,7 @@ pub use event::{
 pub use info_log::{Logger, file_logger};
 pub use ingest::IngestOptions;
 pub use iterator::{DbIterator, Iter};
-pub use options::{Options, ReadOptions, RepairOptions, WriteOptions};
+pub use options::{CompactionStyle, Options, ReadOptions, RepairOptions, WriteOptions};
 pub use repair::{RepairReport, repair};
 pub use snapshot::Snapshot;
 pub use stats::{HistogramData, Ticker, Timer};

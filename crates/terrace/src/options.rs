@@ -134,6 +134,8 @@ pub struct Options {
     /// files. At close, writes the memtable to a table if it holds at least 256 KiB and an eighth
     /// of the write buffer, so that the next open replays less. Default: true.
     pub reuse_logs: bool,
+    /// Rules by which compactions are chosen. Default: [`CompactionStyle::LazyLeveled`].
+    pub compaction_style: CompactionStyle,
     /// Writes new tables as `.sst`, the name before LevelDB 1.14, instead of `.ldb`. Every LevelDB
     /// reads it. leveldbjni 1.8 and iq80's LevelDB 0.12 for Java read no other name. Ingested
     /// tables keep `.ldb`. Default: false.
@@ -142,6 +144,21 @@ pub struct Options {
     /// disables filters. Default: None, which means [`BloomFilterPolicy`] with 10 bits per key for
     /// the bytewise comparator, and no filter for another comparator.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
+}
+
+/// Rules by which compactions are chosen. Both write trees of LevelDB's format, and a database may
+/// change between them at any open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CompactionStyle {
+    /// While a load is running, that is while memtables fill within a second, compactions leave more
+    /// sorted runs and rewrite less than half as many entries. Half a second after the load, they
+    /// continue as [`CompactionStyle::Leveled`], until the levels have the sizes that LevelDB allows.
+    #[default]
+    LazyLeveled,
+    /// Every level is several times larger than the level above, as in LevelDB. Scans merge the
+    /// fewest runs, also during a load.
+    Leveled,
 }
 
 /// Declares a builder method for each listed field of an options type.
@@ -188,6 +205,7 @@ builder_methods! {
     compression: impl Into<Option<&'static Codec>> as Into,
     mapped_logs: MappedLogs,
     reuse_logs: bool,
+    compaction_style: CompactionStyle,
     old_table_names: bool,
     filter_policy: Arc<dyn FilterPolicy> as Some,
 }
@@ -232,6 +250,7 @@ impl Default for Options {
             compression: None,
             mapped_logs: MappedLogs::Auto,
             reuse_logs: true,
+            compaction_style: CompactionStyle::default(),
             old_table_names: false,
             filter_policy: None,
         }

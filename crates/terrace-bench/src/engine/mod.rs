@@ -247,6 +247,13 @@ pub static ENGINES: &[EngineEntry] = &[
         find: terrace::find_appended,
     },
     EngineEntry {
+        id: "terrace-leveled",
+        name: "Terrace (leveled)",
+        interface: "Rust API",
+        accepts_path: false,
+        find: terrace::find_leveled,
+    },
+    EngineEntry {
         id: "terrace-c",
         name: "Terrace (C)",
         interface: "C API",

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use terrace::{
-    BlockCache, BloomFilterPolicy, Db, DbIterator, ErrorKind, FollowOptions, LoadOptions, MappedLogs,
+    BlockCache, BloomFilterPolicy, CompactionStyle, Db, DbIterator, ErrorKind, FollowOptions, LoadOptions, MappedLogs,
     Options, ReadOptions, Transaction, WriteBatch, WriteOptions, compress,
 };
 
@@ -16,14 +16,18 @@ use crate::report::model::Settings;
 use crate::workload::phase_spec::Kind;
 
 pub(super) fn find(_: Option<&Path>) -> Result<FoundEngine> {
-    Ok(found(MappedLogs::Auto, ""))
+    Ok(found("", |options| options))
 }
 
 pub(super) fn find_appended(_: Option<&Path>) -> Result<FoundEngine> {
-    Ok(found(MappedLogs::Never, "mapped_logs: Never"))
+    Ok(found("mapped_logs: Never", |options| options.mapped_logs(MappedLogs::Never)))
 }
 
-fn found(mapped_logs: MappedLogs, note: &str) -> FoundEngine {
+pub(super) fn find_leveled(_: Option<&Path>) -> Result<FoundEngine> {
+    Ok(found("compaction_style: Leveled", |options| options.compaction_style(CompactionStyle::Leveled)))
+}
+
+fn found(note: &str, adjust: fn(Options) -> Options) -> FoundEngine {
     FoundEngine {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         location: String::new(),
@@ -31,12 +35,12 @@ fn found(mapped_logs: MappedLogs, note: &str) -> FoundEngine {
         has_compaction: true,
         has_transactions: true,
         optional_kinds: &[Kind::Load, Kind::Checkpoint, Kind::Follow, Kind::FollowReplay, Kind::FollowAge],
-        runner: EngineRunner::InProcess(Box::new(TerraceEngine { mapped_logs })),
+        runner: EngineRunner::InProcess(Box::new(TerraceEngine { adjust })),
     }
 }
 
 struct TerraceEngine {
-    mapped_logs: MappedLogs,
+    adjust: fn(Options) -> Options,
 }
 
 fn error_text(error: terrace::Error) -> String {
@@ -64,8 +68,7 @@ fn options(settings: &Settings) -> Result<Options> {
 
 impl Engine for TerraceEngine {
     fn open(&self, dir: &Path, settings: &Settings) -> Result<Box<dyn Store>> {
-        let mut options = options(settings)?;
-        options.mapped_logs = self.mapped_logs;
+        let options = (self.adjust)(options(settings)?);
         Ok(Box::new(TerraceStore(Db::open(dir, &options).map_err(error_text)?)))
     }
 }

@@ -313,8 +313,8 @@ mod tests {
         check(order_by_name("moon"), "no order of keys is called \"moon\"; there are: seq, random,");
         check(
             select_engines(&words("moon"), &Settings::default()),
-            "no engine is called \"moon\"; there are: terrace, terrace-appended, terrace-c, leveldb, \
-             rocksdb, rocksdb-optimistic, rocksdb-pessimistic, lmdb",
+            "no engine is called \"moon\"; there are: terrace, terrace-appended, terrace-leveled, terrace-c, \
+             leveldb, rocksdb, rocksdb-optimistic, rocksdb-pessimistic, lmdb",
         );
         check(
             select_engines(&words("terrace=x.so"), &Settings::default()),

@@ -8,6 +8,7 @@ mod deterministic;
 mod thread_pool;
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 pub use deterministic::DeterministicScheduler;
 pub use thread_pool::ThreadPool;
@@ -29,6 +30,13 @@ pub enum Priority {
 pub trait Scheduler: Debug + Send + Sync {
     /// Queues `job`. It runs once, on any thread, and never within this call.
     fn schedule(&self, priority: Priority, job: ScheduledJob);
+
+    /// Queues `job` after `delay`, or earlier if this scheduler has no clock. A scheduler that is
+    /// dropped before drops the job. The default queues it at once.
+    fn schedule_after(&self, priority: Priority, delay: Duration, job: ScheduledJob) {
+        let _ = delay;
+        self.schedule(priority, job);
+    }
 
     /// Returns the approximate number of jobs of `priority` that can run at once. The default is 1.
     fn parallelism(&self, priority: Priority) -> usize {

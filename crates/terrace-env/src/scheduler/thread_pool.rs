@@ -15,6 +15,7 @@ use std::fmt::{self, Debug};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 use terrace_sync::thread::{self, JoinHandle};
 use terrace_sync::{
@@ -101,6 +102,10 @@ impl Scheduler for ThreadPool {
         self.workers(priority).push(job);
     }
 
+    fn schedule_after(&self, priority: Priority, delay: Duration, job: ScheduledJob) {
+        self.workers(priority).push_delayed(delay, job);
+    }
+
     fn parallelism(&self, priority: Priority) -> usize {
         self.workers(priority).max_threads
     }
@@ -134,10 +139,15 @@ struct WorkerQueue {
     job_available: Condvar,
 }
 
-type JobsAndThreads = (VecDeque<ScheduledJob>, Vec<JoinHandle<()>>);
+type JobsAndThreads = (VecDeque<ScheduledJob>, Vec<DelayedJob>, Vec<JoinHandle<()>>);
+
+/// Job with the time from which on it may run.
+type DelayedJob = (Instant, ScheduledJob);
 
 struct WorkerQueueState {
     jobs: VecDeque<ScheduledJob>,
+    /// Jobs whose time has not come, in any order. There are at most a few for each database.
+    delayed_jobs: Vec<DelayedJob>,
     threads: Vec<JoinHandle<()>>,
     idle_threads: usize,
     shutting_down: bool,
@@ -150,6 +160,7 @@ impl Workers {
     fn new(name: &'static str, max_threads: usize) -> Workers {
         let state = WorkerQueueState {
             jobs: VecDeque::new(),
+            delayed_jobs: Vec::new(),
             threads: Vec::new(),
             idle_threads: 0,
             shutting_down: false,
@@ -171,6 +182,21 @@ impl Workers {
         self.queue.job_available.notify_one();
     }
 
+    /// Queues `job` after `delay`. The time of a model does not pass, so a model queues it at once.
+    fn push_delayed(&self, delay: Duration, job: ScheduledJob) {
+        if cfg!(any(feature = "loom", feature = "shuttle")) {
+            return self.push(job);
+        }
+        let mut state = self.queue.state.lock();
+        state.delayed_jobs.push((Instant::now() + delay, job));
+        if state.threads.is_empty() {
+            self.spawn_worker(&mut state);
+        }
+        drop(state);
+        // The woken thread waits at most until the time of the job.
+        self.queue.job_available.notify_one();
+    }
+
     /// Starts a thread. If the system refuses, an existing thread runs the job, or a caller of
     /// `run_one_here` if there is none.
     fn spawn_worker(&self, state: &mut WorkerQueueState) {
@@ -187,7 +213,12 @@ impl Workers {
 
     fn run_one_here(&self) -> bool {
         let mut state = self.queue.state.lock();
-        let job = if state.threads.is_empty() { state.jobs.pop_front() } else { None };
+        let job = if state.threads.is_empty() {
+            state.queue_due_jobs();
+            state.jobs.pop_front()
+        } else {
+            None
+        };
         drop(state);
         job.map(run_job).is_some()
     }
@@ -199,7 +230,9 @@ impl Drop for Workers {
         let mut state = self.queue.state.lock();
         state.shutting_down = true;
         let threads = std::mem::take(&mut state.threads);
+        let delayed_jobs = std::mem::take(&mut state.delayed_jobs);
         drop(state);
+        drop(delayed_jobs);
         self.queue.job_available.notify_all();
         for thread in threads {
             // A job may drop the last handle of its own pool, and a thread cannot join itself.
@@ -227,9 +260,10 @@ impl WorkerQueue {
         }
         let mut state = self.state.lock();
         let jobs = std::mem::take(&mut state.jobs);
+        let delayed_jobs = std::mem::take(&mut state.delayed_jobs);
         let threads = std::mem::take(&mut state.threads);
-        if !(jobs.is_empty() && threads.is_empty()) {
-            state.of_parents.push(ManuallyDrop::new((jobs, threads)));
+        if !(jobs.is_empty() && delayed_jobs.is_empty() && threads.is_empty()) {
+            state.of_parents.push(ManuallyDrop::new((jobs, delayed_jobs, threads)));
         }
         state.idle_threads = 0;
     }
@@ -243,12 +277,34 @@ impl WorkerQueue {
     /// Waits for the next job. Returns `None` when the pool shuts down and no job is left.
     fn next_job(&self) -> Option<ScheduledJob> {
         let mut state = self.state.lock();
-        while state.jobs.is_empty() && !state.shutting_down {
+        loop {
+            let next_time = state.queue_due_jobs();
+            if !state.jobs.is_empty() || state.shutting_down {
+                return state.jobs.pop_front();
+            }
             state.idle_threads += 1;
-            self.job_available.wait(&mut state);
+            match next_time {
+                Some(time) => {
+                    self.job_available.wait_for(&mut state, time.saturating_duration_since(Instant::now()));
+                }
+                None => self.job_available.wait(&mut state),
+            }
             state.idle_threads -= 1;
         }
-        state.jobs.pop_front()
+    }
+}
+
+impl WorkerQueueState {
+    /// Queues the delayed jobs whose time has come. Returns the time of the next one.
+    fn queue_due_jobs(&mut self) -> Option<Instant> {
+        if self.delayed_jobs.is_empty() {
+            return None;
+        }
+        let now = Instant::now();
+        for (_, job) in self.delayed_jobs.extract_if(.., |(time, _)| *time <= now) {
+            self.jobs.push_back(job);
+        }
+        self.delayed_jobs.iter().map(|(time, _)| *time).min()
     }
 }
 
@@ -284,6 +340,32 @@ mod tests {
         pool.schedule(Priority::Compaction, Box::new(move || gate.recv().unwrap()));
         pool.schedule(Priority::Flush, Box::new(move || open.send(()).unwrap()));
         drop(pool); // Would hang if the flush waited for the compaction.
+    }
+
+    #[test]
+    fn delayed_job_runs_after_its_delay() {
+        let pool = ThreadPool::new(1, 1);
+        let (send, receive) = mpsc::channel();
+        let start = Instant::now();
+        for millis in [60, 20] {
+            let send = send.clone();
+            let job = Box::new(move || send.send((millis, start.elapsed())).unwrap());
+            pool.schedule_after(Priority::Flush, Duration::from_millis(millis), job);
+        }
+        pool.schedule(Priority::Flush, Box::new(move || send.send((0, start.elapsed())).unwrap()));
+        let order: Vec<_> = receive.iter().collect();
+        assert_eq!(order.iter().map(|(millis, _)| *millis).collect::<Vec<_>>(), [0, 20, 60]);
+        assert!(order.iter().all(|(millis, time)| *time >= Duration::from_millis(*millis)));
+    }
+
+    #[test]
+    fn dropped_pool_drops_delayed_jobs() {
+        let pool = ThreadPool::new(1, 1);
+        let (send, receive) = mpsc::channel();
+        let hour = Duration::from_secs(3600);
+        pool.schedule_after(Priority::Compaction, hour, Box::new(move || send.send(()).unwrap()));
+        drop(pool);
+        assert!(receive.recv().is_err(), "the job ran, or still exists");
     }
 
     #[test]

@@ -41,13 +41,14 @@ impl Compaction {
     /// Returns true if the files can move to the output level without a rewrite.
     ///
     /// Files that overlap much of the level below are rewritten, because smaller tables make the
-    /// next compaction cheaper.
+    /// next compaction cheaper. A whole level that moves down is not.
     pub(crate) fn is_trivial_move(&self) -> bool {
         let [(level, files), rest @ ..] = &self.inputs[..] else { return false };
         (files.len() == 1 || *level > 0)
             && !rest.is_empty()
             && rest.iter().all(|(_, files)| files.is_empty())
-            && total_size(&self.grandparents) <= self.limits.max_grandparent_overlap_bytes()
+            && (self.reason == CompactionReason::AddLevel
+                || total_size(&self.grandparents) <= self.limits.max_grandparent_overlap_bytes())
     }
 
     /// Returns the edit that deletes the inputs. The caller adds the output files.

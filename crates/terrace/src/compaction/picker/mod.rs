@@ -1,9 +1,17 @@
 //! Compaction pickers: pure functions from a version to the next compaction, if one is due.
+//!
+//! ```text
+//!   a load is running      lazy_leveled    fewer rewrites, more sorted runs
+//!   otherwise              leveled         the sizes that LevelDB allows
+//!   nothing is due         leveled, for reads; tombstones
+//! ```
 
+pub(crate) mod lazy_leveled;
 mod level_targets;
 pub(crate) mod leveled;
 pub(crate) mod tombstones;
 
+pub(crate) use lazy_leveled::MergeInProgress;
 pub(crate) use level_targets::{LevelTargets, pending_compaction_bytes};
 
 pub(crate) use super::compaction_plan::{

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::manual_compaction::ManualCompactionStep;
 use super::read_compaction::READ_COMPACTION_PAUSE_FACTOR;
-use crate::compaction::picker::{leveled, tombstones};
+use crate::compaction::picker::{lazy_leveled, leveled, tombstones};
 use crate::compaction::{self, Compaction, CompactionOutput};
 use crate::db::components::compaction_stats::CompactionStats;
 use crate::db::components::write_controller::RunningCompaction;
@@ -99,8 +99,17 @@ impl DbInner {
 
     fn pick_automatic_compaction(&self, state: &mut DbState) -> Option<Compaction> {
         let limits = &self.compaction_limits;
-        let compaction = leveled::pick(&state.version_set, state.read_compaction.as_ref(), limits)
-            .or_else(|| tombstones::pick(&state.version_set.version, self.approx_oldest_reader(), limits));
+        let version = &state.version_set.version;
+        let hint = state.read_compaction.as_ref();
+        let picked = if state.load_detector.is_load_running() {
+            state.merge_in_progress = lazy_leveled::continue_merge(version, state.merge_in_progress);
+            lazy_leveled::pick(version, state.merge_in_progress, limits)
+                .or_else(|| leveled::pick_read_triggered(version, hint?, limits))
+        } else {
+            state.merge_in_progress = None;
+            leveled::pick(&state.version_set, hint, limits)
+        };
+        let compaction = picked.or_else(|| tombstones::pick(version, self.approx_oldest_reader(), limits));
         // The picker has used or rejected the hint, unless it picked a level above its target size.
         let reason = compaction.as_ref().map(|compaction| compaction.reason);
         if matches!(reason, None | Some(CompactionReason::ReadTriggered | CompactionReason::Tombstones)) {

@@ -17,6 +17,7 @@
 mod compaction_job;
 mod early_flush;
 mod flush_job;
+mod load_check;
 mod manual_compaction;
 mod parallel_compaction;
 mod read_compaction;
@@ -26,7 +27,7 @@ use terrace_format::key::SequenceNumber;
 
 use super::components::background_jobs::BackgroundJobs;
 use super::inner::{DbInner, DbState};
-use crate::compaction::picker::{leveled, tombstones};
+use crate::compaction::picker::{lazy_leveled, leveled, tombstones};
 use crate::error::Result;
 use crate::event::Event;
 use crate::sync::{MutexGuard, Ordering, Weak};
@@ -75,8 +76,17 @@ impl DbInner {
         let version = &state.version_set.version;
         !state.manual_compactions.is_empty()
             || state.read_compaction.is_some()
-            || leveled::highest_score(version).1 >= 1.0
+            || self.is_picker_due(state)
             || self.needs_tombstone_compaction(version)
+    }
+
+    fn is_picker_due(&self, state: &DbState) -> bool {
+        let version = &state.version_set.version;
+        if state.load_detector.is_load_running() {
+            lazy_leveled::is_due(version, state.merge_in_progress)
+        } else {
+            leveled::highest_score(version).1 >= 1.0
+        }
     }
 
     /// Returns true if a compaction would remove enough tombstones. If only a snapshot prevents

@@ -19,7 +19,7 @@ use std::time::Duration;
 use terrace_env::Clock;
 
 use crate::compaction::picker::{
-    L0_SLOWDOWN_WRITES_TRIGGER, L0_STOP_WRITES_TRIGGER, pending_compaction_bytes,
+    L0_SLOWDOWN_WRITES_TRIGGER, L0_STOP_WRITES_TRIGGER,
 };
 use crate::event::Event;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
@@ -85,16 +85,18 @@ impl WriteController {
         Some(clock.monotonic().saturating_sub(now))
     }
 
-    /// Sets the write delay for the backlog of compactions. Returns the change if writers begin or
+    /// Sets the write delay for the backlog of compactions. `pending_bytes` are the bytes that the
+    /// compactions after the running one have to read. Returns the change if writers begin or
     /// end to wait.
     pub(crate) fn recalculate(
         &self,
         version: &Version,
+        pending_bytes: u64,
         rate: &CompactionRate,
         running: Option<&RunningCompaction>,
         clock: &dyn Clock,
     ) -> Option<DelayChange> {
-        let backlog = CompactionBacklog::new(version, rate, running, clock);
+        let backlog = CompactionBacklog::new(version, pending_bytes, rate, running, clock);
         let delay_per_kib = backlog.delay_per_kib();
         let before = self.set_delay_per_kib(delay_per_kib);
         ((before > 0) != (delay_per_kib > 0)).then_some(DelayChange { backlog, delay_per_kib })
@@ -164,6 +166,7 @@ impl DelayChange {
 impl CompactionBacklog {
     fn new(
         version: &Version,
+        pending_bytes: u64,
         rate: &CompactionRate,
         running: Option<&RunningCompaction>,
         clock: &dyn Clock,
@@ -178,9 +181,7 @@ impl CompactionBacklog {
         // compactions follow.
         let remaining_time = match running {
             Some(running) if running.level == 0 => remaining(running),
-            running => {
-                running.map_or(Duration::ZERO, remaining) + rate.time_for(pending_compaction_bytes(version))
-            }
+            running => running.map_or(Duration::ZERO, remaining) + rate.time_for(pending_bytes),
         };
         // Delays are computed for keys and values, not for table bytes.
         let headroom_files = LEVEL_0_NO_HEADROOM.saturating_sub(level_0.len()) as u64;

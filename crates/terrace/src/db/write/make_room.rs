@@ -110,6 +110,7 @@ impl DbInner {
         let table_number = self.new_file_number();
         state.immutable_memtables.push_back(ImmutableMemtable { table_number, target, ..immutable });
         self.install_read_state(&state);
+        self.detect_load(&mut state);
         self.maybe_schedule_flush_or_compaction(&mut state);
         Ok(())
     }

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::compaction::picker::pending_compaction_bytes;
 use crate::db::components::write_controller::DelayChange;
 use crate::db::inner::{DbInner, DbState};
 use crate::event::{Event, StallState};
@@ -57,8 +58,10 @@ impl DbInner {
     /// Sets the write delay for the backlog of `state`. Returns a change that the caller reports
     /// after it has unlocked `state`.
     pub(in crate::db) fn recalculate_write_delay(&self, state: &DbState) -> Option<DelayChange> {
+        let version = &state.version_set.version;
         self.write_controller.recalculate(
-            &state.version_set.version,
+            version,
+            pending_compaction_bytes(version, state.load_detector.is_load_running()),
             &state.compaction_rate,
             state.running_compaction.as_ref(),
             &*self.options.env.clock,

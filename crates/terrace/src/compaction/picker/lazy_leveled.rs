@@ -1,0 +1,359 @@
+//! Lazy leveling: fewer rewrites while a load is running, at the price of more sorted runs.
+//!
+//! ```text
+//!   level 0   flushes ────8 or more───┐
+//!   level 1   (free while no merge is in progress)
+//!   level 2   newest run            <─┘   the deepest free level above the older runs
+//!   level 3   older run
+//!   level 4   bottom level                three quarters of it in the runs above: a merge begins
+//! ```
+//!
+//! 1. Eight flushes become one sorted run, which is one level. If no level is free, or the next run
+//!    is not larger, they are compacted together with it.
+//! 2. When all runs together have three quarters of the size of the bottom level, a merge compacts
+//!    them into it: slice by slice, from the smallest keys to the largest. Between two slices,
+//!    flushes become runs above the merging levels.
+//! 3. The bottom level moves down when it is larger than LevelDB's maximum for its level. So there
+//!    are more runs in a larger database, and LevelDB has less to do when it opens it.
+//!
+//! The policy is Dostoevsky's lazy leveling (Dayan and Idreos, SIGMOD 2018). When the load ends,
+//! [leveled compaction](super::leveled) continues with the same tree.
+
+use terrace_format::version_edit::NUM_LEVELS;
+
+use super::level_targets::{LevelTargets, leveldb_max_bytes};
+use super::leveled::setup_other_inputs;
+use crate::compaction::compaction_plan::{Compaction, CompactionLimits};
+use crate::event::CompactionReason;
+use crate::sync::Arc;
+use crate::version::{FileMeta, Version, total_size};
+
+/// Number of level-0 files that become a run.
+pub(super) const RUN_TRIGGER: usize = 8;
+/// Size of the runs, relative to the bottom level, at which a merge begins: three quarters. A
+/// smaller part rewrites more, a larger one leaves more hidden versions on disk.
+const MERGE_RATIO: (u64, u64) = (3, 4);
+/// Size of a slice of a merge, in bytes. Flushes wait on level 0 while a slice is compacted.
+const SLICE_BYTES: u64 = 384 << 20;
+/// Level that stays free until a merge is in progress, if the bottom level is below it.
+const RESERVED_LEVEL: usize = 1;
+
+/// First level of the runs that a merge in progress compacts into the bottom level. The levels
+/// above it hold newer runs.
+pub(crate) type MergeInProgress = Option<usize>;
+
+/// Returns the state of the merge for `version`: it ends when its runs are in the bottom level.
+pub(crate) fn continue_merge(version: &Version, merge: MergeInProgress) -> MergeInProgress {
+    let tree = Tree::new(version);
+    if let Some(first) = merge
+        && tree.runs().any(|level| level >= first)
+    {
+        return merge;
+    }
+    let needs_slices = tree.total() > SLICE_BYTES && tree.newest_run() > RESERVED_LEVEL;
+    (needs_slices && tree.are_runs_large(0)).then(|| tree.newest_run())
+}
+
+/// Returns true if a compaction is due while a load is running.
+pub(crate) fn is_due(version: &Version, merge: MergeInProgress) -> bool {
+    version.levels[0].len() >= RUN_TRIGGER || continue_merge(version, merge).is_some()
+}
+
+/// Returns the next compaction, if one is due. `merge` is the result of [`continue_merge`].
+pub(crate) fn pick(
+    version: &Version,
+    merge: MergeInProgress,
+    limits: &CompactionLimits,
+) -> Option<Compaction> {
+    let tree = Tree::new(version);
+    let level_0 = &version.levels[0];
+    if level_0.len() < RUN_TRIGGER {
+        return merge.map(|_| tree.slice(limits, merge));
+    }
+    if merge.is_none() && tree.are_runs_large(total_size(level_0)) && tree.total() <= SLICE_BYTES {
+        return Some(tree.compact(CompactionReason::MergeRuns, 0, tree.bottom(), level_0.clone(), limits));
+    }
+    if merge.is_none() && tree.is_bottom_too_large() {
+        return Some(tree.move_level(tree.bottom(), tree.bottom() + 1, limits));
+    }
+    if merge.is_none()
+        && let Some((level, free_level)) = tree.run_above_free_level()
+    {
+        return Some(tree.move_level(level, free_level, limits));
+    }
+    let output_level = tree.output_level_of_flushes(merge);
+    Some(tree.compact(CompactionReason::LevelSize, 0, output_level, level_0.clone(), limits))
+}
+
+/// Estimates the bytes that compactions must read before writers find more headroom.
+pub(super) fn pending_bytes(version: &Version) -> u64 {
+    match version.levels[0].len() {
+        RUN_TRIGGER.. => total_size(&version.levels[0]),
+        _ => 0,
+    }
+}
+
+/// Runs and bottom level of a version.
+struct Tree<'v> {
+    version: &'v Version,
+    targets: LevelTargets,
+}
+
+impl<'v> Tree<'v> {
+    fn new(version: &'v Version) -> Tree<'v> {
+        Tree { version, targets: LevelTargets::new(version) }
+    }
+
+    fn bottom(&self) -> usize {
+        self.targets.bottom_level()
+    }
+
+    fn size(&self, level: usize) -> u64 {
+        self.targets.level_size(level)
+    }
+
+    fn total(&self) -> u64 {
+        (0..NUM_LEVELS).map(|level| self.size(level)).sum()
+    }
+
+    /// Levels above the bottom level that hold a run, the newest first.
+    fn runs(&self) -> impl DoubleEndedIterator<Item = usize> + use<'_, 'v> {
+        (1..self.bottom()).filter(|&level| !self.version.levels[level].is_empty())
+    }
+
+    /// Level of the newest run, or the bottom level if there is no other run.
+    fn newest_run(&self) -> usize {
+        self.runs().next().unwrap_or(self.bottom())
+    }
+
+    /// Returns true if the runs, with `level_0` bytes of flushes, are large enough for a merge.
+    fn are_runs_large(&self, level_0: u64) -> bool {
+        let runs = level_0 + self.runs().map(|level| self.size(level)).sum::<u64>();
+        runs > 0 && runs.saturating_mul(MERGE_RATIO.1) >= self.size(self.bottom()).saturating_mul(MERGE_RATIO.0)
+    }
+
+    fn is_bottom_too_large(&self) -> bool {
+        self.bottom() + 1 < NUM_LEVELS && self.size(self.bottom()) as f64 > leveldb_max_bytes(self.bottom())
+    }
+
+    /// First level for runs while no merge is in progress.
+    fn first_run_level(&self) -> usize {
+        if self.bottom() > RESERVED_LEVEL + 1 { RESERVED_LEVEL + 1 } else { RESERVED_LEVEL }
+    }
+
+    /// Returns the oldest run with a free level directly below it, and the deepest such level.
+    fn run_above_free_level(&self) -> Option<(usize, usize)> {
+        self.runs().rev().find_map(|level| {
+            let is_free = |below: &usize| self.version.levels[*below].is_empty();
+            let free_level = (level + 1..self.bottom()).take_while(is_free).last();
+            free_level.map(|free_level| (level, free_level))
+        })
+    }
+
+    /// Returns the level that the flushes of level 0 are compacted into.
+    fn output_level_of_flushes(&self, merge: MergeInProgress) -> usize {
+        let (first, end) = match merge {
+            Some(merging) => (RESERVED_LEVEL, merging),
+            None => (self.first_run_level(), self.bottom()),
+        };
+        let newest = self.newest_run();
+        let mut bytes = self.size(0);
+        let mut output_level = newest.min(end) - 1;
+        for level in self.runs().take_while(|&level| level < end) {
+            if output_level >= first && self.size(level) > bytes {
+                break;
+            }
+            bytes += self.size(level);
+            output_level = level;
+        }
+        output_level.max(RESERVED_LEVEL)
+    }
+
+    /// Returns the next slice of a merge: tables with the smallest keys of its newest run, and all
+    /// tables below that they overlap.
+    fn slice(&self, limits: &CompactionLimits, merge: MergeInProgress) -> Compaction {
+        let first = merge.unwrap_or(RESERVED_LEVEL);
+        let level = self.runs().find(|&level| level >= first).unwrap_or(first);
+        let total: u64 = (level..=self.bottom()).map(|level| self.size(level)).sum();
+        let share = (u128::from(self.size(level)) * u128::from(SLICE_BYTES) / u128::from(total.max(1))) as u64;
+        let mut bytes = 0;
+        let files = self.version.levels[level].iter().take_while(|file| {
+            let is_within_share = bytes <= share;
+            bytes += file.size;
+            is_within_share
+        });
+        let files = files.cloned().collect();
+        self.compact(CompactionReason::MergeRuns, level, self.bottom(), files, limits)
+    }
+
+    fn move_level(&self, level: usize, output_level: usize, limits: &CompactionLimits) -> Compaction {
+        let files = self.version.levels[level].clone();
+        self.compact(CompactionReason::AddLevel, level, output_level, files, limits)
+    }
+
+    fn compact(
+        &self,
+        reason: CompactionReason,
+        level: usize,
+        output_level: usize,
+        files: Vec<Arc<FileMeta>>,
+        limits: &CompactionLimits,
+    ) -> Compaction {
+        setup_other_inputs(self.version, reason, level, output_level, files, limits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use terrace_format::comparator::bytewise;
+    use terrace_format::key::{InternalComparator, InternalKey, ValueType};
+    use terrace_format::version_edit::{NewFile, VersionEdit};
+
+    use super::super::leveled::tests::{LIMITS, set, text};
+    use super::*;
+    use crate::version::VersionSet;
+
+    const MB: u64 = 1 << 20;
+    const EIGHT_FLUSHES: &str = "0 91 9 a@91 z@91\n 0 92 9 a@92 z@92\n 0 93 9 a@93 z@93\n 0 94 9 a@94 z@94\n
+        0 95 9 a@95 z@95\n 0 96 9 a@96 z@96\n 0 97 9 a@97 z@97\n 0 98 9 a@98 z@98\n";
+
+    #[track_caller]
+    fn check(files: &str, merge: MergeInProgress, expect: &str) {
+        let version = set(files).version;
+        let merge = continue_merge(&version, merge);
+        assert_eq!(is_due(&version, merge), expect != "nothing");
+        assert_eq!(text(pick(&version, merge, &LIMITS)), expect);
+    }
+
+    #[track_caller]
+    fn check_flushes(files: &str, merge: MergeInProgress, expect: &str) {
+        check(&format!("{EIGHT_FLUSHES}{files}"), merge, &format!("0 to {expect}"));
+    }
+
+    #[test]
+    fn seven_flushes_wait() {
+        let seven: String = EIGHT_FLUSHES.lines().skip(1).collect::<Vec<_>>().join("\n");
+        check(&seven, None, "nothing");
+    }
+
+    #[test]
+    fn small_database_has_one_run() {
+        check_flushes("", None, "2: 98 97 96 95 94 93 92 91 +  + , above ");
+        check_flushes("2 1 90 a@1 z@1", None, "2: 98 97 96 95 94 93 92 91 +  + 1, above ");
+    }
+
+    #[test]
+    fn flushes_become_the_newest_run() {
+        let flushes = "98 97 96 95 94 93 92 91";
+        check_flushes("3 1 900 a@1 z@1", None, &format!("2: {flushes} +  + , above 1"));
+        check_flushes("3 2 200 a@2 z@2\n 4 1 9000 a@1 z@1", None, &format!("2: {flushes} +  + , above 2"));
+    }
+
+    #[test]
+    fn run_of_similar_size_is_compacted_with_the_flushes() {
+        let flushes = "98 97 96 95 94 93 92 91";
+        let files = "2 3 70 a@3 z@3\n 3 2 200 a@2 z@2\n 4 1 9000 a@1 z@1";
+        check_flushes(files, None, &format!("2: {flushes} +  + 3, above 2"));
+        let files = "2 3 70 a@3 z@3\n 3 2 140 a@2 z@2\n 4 1 9000 a@1 z@1";
+        check_flushes(files, None, &format!("3: {flushes} +  + 3 + 2, above 1"));
+        let files = "1 4 5 a@4 z@4\n 2 3 700 a@3 z@3\n 3 2 900 a@2 z@2\n 4 1 9000 a@1 z@1";
+        check_flushes(files, None, &format!("2: {flushes} + 4 + 3, above 2"));
+    }
+
+    #[test]
+    fn levels_move_down_to_make_room() {
+        check(&format!("{EIGHT_FLUSHES} 2 1 400 a@1 z@1"), None, "2 to 3: 1 + , above ");
+        let runs = "2 3 70 a@3 z@3\n 5 1 9000 a@1 z@1";
+        check(&format!("{EIGHT_FLUSHES} {runs}"), None, "2 to 4: 3 +  + , above 1");
+    }
+
+    #[test]
+    fn merge_compacts_large_runs_in_slices() {
+        let bottom: String = (0..10).map(|n| format!("4 {n} 100 {n}a@1 {n}z@1\n")).collect();
+        let run = |level: usize, megabytes: u64| -> String {
+            (0..10).map(|n| format!("{level} {level}{n} {megabytes} {n}b@9 {n}y@9\n")).collect()
+        };
+        check(&format!("{bottom} {}", run(3, 74)), None, "nothing");
+        let files = format!("{bottom} {}", run(3, 75));
+        check(&files, None, "3 to 4: 30 31 32 + 0 1 2, above ");
+        let files = format!("{bottom} {} {}", run(2, 25), run(3, 50));
+        check(&files, None, "2 to 4: 20 21 22 + 30 31 32 + 0 1 2, above ");
+        check(&format!("{bottom} 3 30 1 0b@9 0y@9"), Some(3), "3 to 4: 30 + 0, above ");
+        check(&format!("{bottom} 2 20 1 0b@9 0y@9"), Some(3), "nothing");
+    }
+
+    #[test]
+    fn flushes_go_above_a_merge() {
+        let flushes = "98 97 96 95 94 93 92 91";
+        let merging = "2 3 300 a@3 z@3\n 3 2 600 a@2 z@2\n 4 1 1000 a@1 z@1";
+        check_flushes(merging, Some(2), &format!("1: {flushes} + , above 3"));
+        check_flushes(&format!("1 4 500 a@4 z@4\n{merging}"), Some(2), &format!("1: {flushes} + 4, above 3"));
+    }
+
+    /// Simulates `flushes` random flushes of 18 MiB. Returns the compacted bytes for each flushed
+    /// byte, and the mean number of sorted runs.
+    fn simulate(flushes: u64) -> (f64, f64) {
+        const FLUSH: u64 = 18 * MB;
+        let limits = CompactionLimits { scales_with_level: true, ..LIMITS };
+        let key = |fraction: f64, sequence| {
+            let user_key = ((fraction * 1e9) as u64).to_be_bytes();
+            InternalKey::new(&user_key, sequence, ValueType::Value)
+        };
+        let fraction = |key: &InternalKey| {
+            u64::from_be_bytes(key.user_key().try_into().unwrap()) as f64 / 1e9
+        };
+        let mut set = VersionSet::empty(InternalComparator::new(bytewise()));
+        let mut number = 1;
+        let (mut compacted, mut runs, mut merge) = (0, 0, None);
+        for sequence in 1..=flushes {
+            let mut edit = VersionEdit::default();
+            let file =
+                NewFile { number, size: FLUSH, smallest: key(0.0, sequence), largest: key(1.0, sequence) };
+            edit.new_files.push((0, file));
+            number += 1;
+            set = set.apply_edit(&edit, Path::new("MANIFEST-000001")).unwrap();
+            // One compaction for each flush keeps up, because a slice has twenty times its size.
+            merge = continue_merge(&set.version, merge);
+            while let Some(compaction) = pick(&set.version, merge, &limits) {
+                let mut edit = compaction.version_edit();
+                edit.compact_pointers.clear();
+                let output_level = compaction.output_level();
+                if compaction.is_trivial_move() {
+                    let moved = compaction.input_files().map(|file| (output_level, file.to_new_file()));
+                    edit.new_files.extend(moved);
+                } else {
+                    let bytes: u64 = compaction.input_files().map(|file| file.size).sum();
+                    compacted += bytes;
+                    let ends = |(low, high): (f64, f64), file: &Arc<FileMeta>| {
+                        (low.min(fraction(&file.smallest)), high.max(fraction(&file.largest)))
+                    };
+                    let (low, high) = compaction.input_files().fold((1.0, 0.0), ends);
+                    let count = bytes.div_ceil(compaction.limits.target_file_size);
+                    for n in 0..count {
+                        let at = |n| low + (high - low) * n as f64 / count as f64;
+                        let size = bytes / count;
+                        let (smallest, largest) = (key(at(n), sequence), key(at(n + 1) - 1e-8, sequence));
+                        edit.new_files.push((output_level, NewFile { number, size, smallest, largest }));
+                        number += 1;
+                    }
+                }
+                set = set.apply_edit(&edit, Path::new("MANIFEST-000001")).unwrap();
+                merge = continue_merge(&set.version, merge);
+            }
+            let levels = set.version.levels[1..].iter().filter(|files| !files.is_empty());
+            runs += set.version.levels[0].len() + levels.count();
+        }
+        (compacted as f64 / (flushes * FLUSH) as f64, runs as f64 / flushes as f64)
+    }
+
+    #[test]
+    fn compacted_bytes_grow_slowly_with_the_database() {
+        for (flushes, max_compacted, max_runs) in [(30, 1.5, 5.0), (120, 3.8, 6.0), (500, 6.0, 7.0)] {
+            let (compacted, runs) = simulate(flushes);
+            println!("{flushes} flushes: {compacted:.2} bytes compacted, {runs:.1} runs");
+            assert!(compacted <= max_compacted && runs <= max_runs, "{flushes}: {compacted:.2}, {runs:.1}");
+        }
+    }
+}
