@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use terrace::{
-    BlockCache, BloomFilterPolicy, CompactionStyle, Db, DbIterator, ErrorKind, FollowOptions, LoadOptions, MappedLogs,
-    Options, ReadOptions, Transaction, WriteBatch, WriteOptions, compress,
+    BlockCache, BloomFilterPolicy, CompactionStyle, Db, DbIterator, ErrorKind, FollowOptions, LoadOptions,
+    MappedLogs, Options, ReadOptions, Transaction, WriteBatch, WriteOptions, compress,
 };
 
 use super::entry_source::SmallBytes;

@@ -18,9 +18,7 @@ use std::time::Duration;
 
 use terrace_env::Clock;
 
-use crate::compaction::picker::{
-    L0_SLOWDOWN_WRITES_TRIGGER, L0_STOP_WRITES_TRIGGER,
-};
+use crate::compaction::picker::{L0_SLOWDOWN_WRITES_TRIGGER, L0_STOP_WRITES_TRIGGER};
 use crate::event::Event;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::version::{FileMeta, Version, total_size};
