@@ -216,7 +216,7 @@ pub(crate) fn reason(reason: CompactionReason) -> &'static str {
     match reason {
         CompactionReason::LevelSize => "LevelSize",
         CompactionReason::AddLevel => "AddLevel",
-        CompactionReason::MergeRuns => "MergeRuns",
+        CompactionReason::SortedRuns => "SortedRuns",
         CompactionReason::ReadTriggered => "ReadTriggered",
         CompactionReason::Tombstones => "Tombstones",
         CompactionReason::Manual(_) => "Manual",

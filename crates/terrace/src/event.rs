@@ -138,6 +138,8 @@ pub enum Event {
         /// Bytes that may arrive before writers have to wait for a compaction.
         headroom_bytes: u64,
     },
+    /// The compactions after a load have ended: all levels have the sizes that LevelDB allows.
+    Settled,
     /// A flush or a compaction failed. A retry may succeed, for example when there is disk space.
     BackgroundRetry {
         /// Cause of the failure.
@@ -197,10 +199,10 @@ pub struct CompactionInputs {
 pub enum CompactionReason {
     /// A level is over its target size.
     LevelSize,
-    /// The database needs one more level for its size.
+    /// The database needs one more level for its size, or a sorted run moves down.
     AddLevel,
     /// The sorted runs of a load are large enough to be compacted into the bottom level.
-    MergeRuns,
+    SortedRuns,
     /// Many gets probed a table without success.
     ReadTriggered,
     /// Tombstones and the entries that they hide take space.
@@ -261,6 +263,7 @@ impl fmt::Display for Event {
                      headroom_bytes={headroom_bytes}"
                 )
             }
+            Event::Settled => f.write_str("Settled: the compactions after a load have ended"),
             Event::BackgroundRetry { error } => write!(f, "Background error, will be retried: {error}"),
             Event::WritesRefused { cause } => write!(f, "Background error, writes are disabled: {cause}"),
         }

@@ -151,9 +151,10 @@ pub struct Options {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompactionStyle {
-    /// While a load is running, that is while memtables fill within a second, compactions leave more
-    /// sorted runs and rewrite less than half as many entries. Half a second after the load, they
-    /// continue as [`CompactionStyle::Leveled`], until the levels have the sizes that LevelDB allows.
+    /// While a load is running, that is while memtables fill within a second, compactions leave
+    /// more sorted runs and rewrite about half as many entries. Half a second after the load, they
+    /// continue as [`CompactionStyle::Leveled`], until the levels have the sizes that LevelDB
+    /// allows.
     #[default]
     LazyLeveled,
     /// Every level is several times larger than the level above, as in LevelDB. Scans merge the

@@ -8,7 +8,9 @@
 //! The pool starts a thread when a job finds no idle one, up to the limit of its priority. A
 //! process without an open database has no threads, and a process with little work has few. A panic
 //! ends only its job, and the thread continues. A forked child starts threads of its own.
-#![allow(clippy::disallowed_methods)] // This module implements the replacement that the lint names.
+// This module implements the replacement that the first lint names. The time of the delayed jobs is
+// that of the condition variable.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};

@@ -52,7 +52,7 @@
 //!   when a table is opened. The thread releases it before it calls another database. Then it only
 //!   takes leaf locks, and schedules jobs. A database that is dropped waits for such threads, with
 //!   no lock, so they drop no last reference.
-//! - `DbInner::load_check`: before `state`. A check holds it, and a thread that closes the database
+//! - `LoadCheck::database`: before `state`. A check holds it, and a thread that closes the database
 //!   waits for it.
 //! - `WriteController::delayed_until`, `MemtableSizer::last_flush`: under none.
 //! - `TableStage::files`, `RunWriter::outcome`, `RunWriter::free_buffers` and `RunMerge::outcome`:
@@ -90,10 +90,9 @@ use terrace_sync::mutant;
 
 use super::components::background_error::{BackgroundError, forked_process_error, lost_in_fork_error};
 use super::components::background_jobs::BackgroundJobs;
-use super::components::cancellable::Cancellable;
 use super::components::compaction_stats::CompactionStats;
 use super::components::follower_tail::{FollowSchedule, FollowerTail};
-use super::components::load_detector::LoadDetector;
+use super::components::load_state::{LoadCheck, LoadState};
 use super::components::memory_budget::MemoryBudget;
 use super::components::memtable_size::MemtableSizer;
 use super::components::obsolete_tables::ObsoleteTables;
@@ -105,7 +104,7 @@ use super::components::write_contention::WriteContention;
 use super::components::write_controller::{CompactionRate, RunningCompaction, WriteController};
 use super::components::write_queue::WriteQueue;
 use crate::cache::BlockCache;
-use crate::compaction::picker::{CompactionLimits, MergeInProgress};
+use crate::compaction::picker::{CompactionLimits, SlicedCompaction};
 use crate::error::{DATABASE_IS_CLOSED, Error, Result};
 use crate::event::Event;
 use crate::info_log::Logger;
@@ -170,7 +169,7 @@ pub(super) struct DbInner {
     pub(super) background_jobs: Arc<BackgroundJobs>,
     pub(super) compaction_progress: CompactionProgress,
     /// Reference for checks whether a load is running. They do not keep the database open.
-    pub(super) load_check: Arc<Cancellable<Weak<DbInner>>>,
+    pub(super) load_check: Arc<LoadCheck<Weak<DbInner>>>,
 
     // Locks, in lock order.
     pub(super) fork_state: ForkState,
@@ -247,9 +246,9 @@ pub(super) struct DbState {
     pub(super) compaction_key_range: Option<CompactionKeyRange>,
     /// The running compaction, until its edit is installed.
     pub(super) running_compaction: Option<RunningCompaction>,
-    pub(super) load_detector: LoadDetector,
-    /// Merge of sorted runs that began while a load was running.
-    pub(super) merge_in_progress: MergeInProgress,
+    pub(super) load_state: LoadState,
+    /// Sliced compaction that began while a load was running.
+    pub(super) sliced_compaction: SlicedCompaction,
     /// False after a compaction failed, until there is a reason to retry it.
     pub(super) is_compaction_enabled: bool,
     /// Number of callers that have suspended compactions.

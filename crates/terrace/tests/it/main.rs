@@ -6,6 +6,7 @@
 //!   backups                backups store each table once and restore what they saved
 //!   checkpoints            copies of databases in every state; refused targets
 //!   codecs                 builds without a codec report it and lose nothing
+//!   compaction_style       both styles keep all entries, and the tree settles after a load
 //!   conditional_writes     a conditional write notices every other write
 //!   conformance            the cases that all bindings run
 //!   debug_texts            `Debug` texts are short
@@ -45,6 +46,7 @@ mod bad_input;
 mod bulk_load;
 mod checkpoints;
 mod codecs;
+mod compaction_style;
 mod conditional_writes;
 mod conformance;
 mod debug_texts;

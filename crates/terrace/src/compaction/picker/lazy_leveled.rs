@@ -2,17 +2,19 @@
 //!
 //! ```text
 //!   level 0   flushes ───12 or more───┐
-//!   level 1   (free while no merge is in progress)
+//!   level 1   (for runs during a sliced compaction)
 //!   level 2   newest run            <─┘   the deepest free level above the older runs
 //!   level 3   older run
-//!   level 4   bottom level                three quarters of it in the runs above: a merge begins
+//!   level 4   bottom level                the runs above are compacted into it
 //! ```
 //!
-//! 1. Twelve flushes become one sorted run, which is one level. If no level is free, or the next run
+//! 1. Twelve flushes become one sorted run, which is one level. If no level is free, or the next
+//! run
 //!    is not larger, they are compacted together with it.
-//! 2. When all runs together have three quarters of the size of the bottom level, a merge compacts
-//!    them into it: slice by slice, from the smallest keys to the largest. Between two slices,
-//!    flushes become runs above the merging levels.
+//! 2. When all runs together have three quarters of the size of the bottom level, a sliced
+//! compaction
+//!    moves them into it: one compaction for each slice, from the smallest keys to the largest.
+//!    Between two slices, flushes become runs above those that are being moved.
 //! 3. The bottom level moves down when it is larger than LevelDB's maximum for its level. So there
 //!    are more runs in a larger database, and LevelDB has less to do when it opens it.
 //!
@@ -30,64 +32,65 @@ use crate::version::{FileMeta, Version, total_size};
 
 /// Number of level-0 files that become a run.
 pub(super) const RUN_TRIGGER: usize = 12;
-/// Size of the runs, relative to the bottom level, at which a merge begins: three quarters. A
-/// smaller part rewrites more, a larger one leaves more hidden versions on disk.
-const MERGE_RATIO: (u64, u64) = (3, 4);
-/// Size of a slice of a merge, in bytes. Flushes wait on level 0 while a slice is compacted, so it
+/// Size of the runs, relative to the bottom level, at which they are compacted into it: three
+/// quarters. A smaller part rewrites more, a larger one leaves more hidden versions on disk.
+const RUNS_RATIO: (u64, u64) = (3, 4);
+/// Size of a slice, in bytes. Flushes wait on level 0 while a slice is compacted, so it
 /// has to end before writers are delayed.
 const SLICE_BYTES: u64 = 256 << 20;
-/// Level that stays free until a merge is in progress, if the bottom level is below it.
+/// Level that stays free until a sliced compaction begins, if the bottom level is below it.
 const RESERVED_LEVEL: usize = 1;
 
-/// First level of the runs that a merge in progress compacts into the bottom level. The levels
-/// above it hold newer runs.
-pub(crate) type MergeInProgress = Option<usize>;
+/// First level of the runs that a sliced compaction moves into the bottom level. The levels above
+/// it hold newer runs.
+pub(crate) type SlicedCompaction = Option<usize>;
 
-/// Returns the state of the merge for `version`: it ends when its runs are in the bottom level.
-pub(crate) fn continue_merge(version: &Version, merge: MergeInProgress) -> MergeInProgress {
+/// Begins, continues or ends a sliced compaction of `version`. It ends when its runs are in the
+/// bottom level.
+pub(crate) fn continue_sliced(version: &Version, sliced: SlicedCompaction) -> SlicedCompaction {
     let tree = Tree::new(version);
-    if let Some(first) = merge
+    if let Some(first) = sliced
         && tree.runs().any(|level| level >= first)
     {
-        return merge;
+        return sliced;
     }
     let needs_slices = tree.total() > SLICE_BYTES && tree.newest_run() > RESERVED_LEVEL;
     (needs_slices && tree.are_runs_large(0)).then(|| tree.newest_run())
 }
 
 /// Returns true if a compaction is due while a load is running.
-pub(crate) fn is_due(version: &Version, merge: MergeInProgress) -> bool {
-    version.levels[0].len() >= RUN_TRIGGER || continue_merge(version, merge).is_some()
+pub(crate) fn is_due(version: &Version, sliced: SlicedCompaction) -> bool {
+    version.levels[0].len() >= RUN_TRIGGER || continue_sliced(version, sliced).is_some()
 }
 
-/// Returns the next compaction, if one is due. `merge` is the result of [`continue_merge`].
+/// Returns the next compaction, if one is due. `sliced` is the result of [`continue_sliced`].
 pub(crate) fn pick(
     version: &Version,
-    merge: MergeInProgress,
+    sliced: SlicedCompaction,
     limits: &CompactionLimits,
 ) -> Option<Compaction> {
     let tree = Tree::new(version);
     let level_0 = &version.levels[0];
     if level_0.len() < RUN_TRIGGER {
-        return merge.map(|_| tree.slice(limits, merge));
+        return sliced.map(|first| tree.slice(limits, first));
     }
-    if merge.is_none() && tree.are_runs_large(total_size(level_0)) && tree.total() <= SLICE_BYTES {
-        return Some(tree.compact(CompactionReason::MergeRuns, 0, tree.bottom(), level_0.clone(), limits));
+    if sliced.is_none() && tree.are_runs_large(total_size(level_0)) && tree.total() <= SLICE_BYTES {
+        return Some(tree.compact(CompactionReason::SortedRuns, 0, tree.bottom(), level_0.clone(), limits));
     }
-    if merge.is_none() && tree.is_bottom_too_large() {
+    if sliced.is_none() && tree.is_bottom_too_large() {
         return Some(tree.move_level(tree.bottom(), tree.bottom() + 1, limits));
     }
-    if merge.is_none()
+    if sliced.is_none()
         && let Some((level, free_level)) = tree.run_above_free_level()
     {
         return Some(tree.move_level(level, free_level, limits));
     }
-    let output_level = tree.output_level_of_flushes(merge);
+    let output_level = tree.output_level_of_flushes(sliced);
     Some(tree.compact(CompactionReason::LevelSize, 0, output_level, level_0.clone(), limits))
 }
 
 /// Estimates the bytes that compactions must read before writers find more headroom.
-pub(super) fn pending_bytes(version: &Version) -> u64 {
+pub(crate) fn pending_bytes(version: &Version) -> u64 {
     match version.levels[0].len() {
         RUN_TRIGGER.. => total_size(&version.levels[0]),
         _ => 0,
@@ -127,18 +130,18 @@ impl<'v> Tree<'v> {
         self.runs().next().unwrap_or(self.bottom())
     }
 
-    /// Returns true if the runs, with `level_0` bytes of flushes, are large enough for a merge.
+    /// Returns true if the runs, with `level_0` bytes of flushes, are large enough
+    /// for the bottom level.
     fn are_runs_large(&self, level_0: u64) -> bool {
         let runs = level_0 + self.runs().map(|level| self.size(level)).sum::<u64>();
-        runs > 0
-            && runs.saturating_mul(MERGE_RATIO.1) >= self.size(self.bottom()).saturating_mul(MERGE_RATIO.0)
+        runs > 0 && runs.saturating_mul(RUNS_RATIO.1) >= self.size(self.bottom()).saturating_mul(RUNS_RATIO.0)
     }
 
     fn is_bottom_too_large(&self) -> bool {
         self.bottom() + 1 < NUM_LEVELS && self.size(self.bottom()) as f64 > leveldb_max_bytes(self.bottom())
     }
 
-    /// First level for runs while no merge is in progress.
+    /// First level for runs outside of a sliced compaction.
     fn first_run_level(&self) -> usize {
         if self.bottom() > RESERVED_LEVEL + 1 { RESERVED_LEVEL + 1 } else { RESERVED_LEVEL }
     }
@@ -146,16 +149,16 @@ impl<'v> Tree<'v> {
     /// Returns the oldest run with a free level directly below it, and the deepest such level.
     fn run_above_free_level(&self) -> Option<(usize, usize)> {
         self.runs().rev().find_map(|level| {
-            let is_free = |below: &usize| self.version.levels[*below].is_empty();
-            let free_level = (level + 1..self.bottom()).take_while(is_free).last();
+            let free_level =
+                (level + 1..self.bottom()).take_while(|&below| self.version.levels[below].is_empty()).last();
             free_level.map(|free_level| (level, free_level))
         })
     }
 
     /// Returns the level that the flushes of level 0 are compacted into.
-    fn output_level_of_flushes(&self, merge: MergeInProgress) -> usize {
-        let (first, end) = match merge {
-            Some(merging) => (RESERVED_LEVEL, merging),
+    fn output_level_of_flushes(&self, sliced: SlicedCompaction) -> usize {
+        let (first, end) = match sliced {
+            Some(end) => (RESERVED_LEVEL, end),
             None => (self.first_run_level(), self.bottom()),
         };
         let newest = self.newest_run();
@@ -171,10 +174,9 @@ impl<'v> Tree<'v> {
         output_level.max(RESERVED_LEVEL)
     }
 
-    /// Returns the next slice of a merge: tables with the smallest keys of its newest run, and all
-    /// tables below that they overlap.
-    fn slice(&self, limits: &CompactionLimits, merge: MergeInProgress) -> Compaction {
-        let first = merge.unwrap_or(RESERVED_LEVEL);
+    /// Returns the next slice: tables with the smallest keys of the newest run from level `first`
+    /// on, and all tables below that they overlap.
+    fn slice(&self, limits: &CompactionLimits, first: usize) -> Compaction {
         let level = self.runs().find(|&level| level >= first).unwrap_or(first);
         let total: u64 = (level..=self.bottom()).map(|level| self.size(level)).sum();
         let share =
@@ -186,7 +188,7 @@ impl<'v> Tree<'v> {
             is_within_share
         });
         let files = files.cloned().collect();
-        self.compact(CompactionReason::MergeRuns, level, self.bottom(), files, limits)
+        self.compact(CompactionReason::SortedRuns, level, self.bottom(), files, limits)
     }
 
     fn move_level(&self, level: usize, output_level: usize, limits: &CompactionLimits) -> Compaction {
@@ -228,16 +230,16 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(files: &str, merge: MergeInProgress, expect: &str) {
+    fn check(files: &str, sliced: SlicedCompaction, expect: &str) {
         let version = set(files).version;
-        let merge = continue_merge(&version, merge);
-        assert_eq!(is_due(&version, merge), expect != "nothing");
-        assert_eq!(text(pick(&version, merge, &LIMITS)), expect);
+        let sliced = continue_sliced(&version, sliced);
+        assert_eq!(is_due(&version, sliced), expect != "nothing");
+        assert_eq!(text(pick(&version, sliced, &LIMITS)), expect);
     }
 
     #[track_caller]
-    fn check_flushes(files: &str, merge: MergeInProgress, expect: &str) {
-        check(&format!("{}{files}", flushes()), merge, &format!("0 to {expect}"));
+    fn check_flushes(files: &str, sliced: SlicedCompaction, expect: &str) {
+        check(&format!("{}{files}", flushes()), sliced, &format!("0 to {expect}"));
     }
 
     #[test]
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn merge_compacts_large_runs_in_slices() {
+    fn large_runs_are_compacted_in_slices() {
         let bottom: String = (0..10).map(|n| format!("4 {n} 100 {n}a@1 {n}z@1\n")).collect();
         let run = |level: usize, megabytes: u64| -> String {
             (0..10).map(|n| format!("{level} {level}{n} {megabytes} {n}b@9 {n}y@9\n")).collect()
@@ -291,10 +293,10 @@ mod tests {
     }
 
     #[test]
-    fn flushes_go_above_a_merge() {
-        let merging = "2 3 300 a@3 z@3\n 3 2 600 a@2 z@2\n 4 1 1000 a@1 z@1";
-        check_flushes(merging, Some(2), &format!("1: {FLUSHES} + , above 3"));
-        check_flushes(&format!("1 4 500 a@4 z@4\n{merging}"), Some(2), &format!("1: {FLUSHES} + 4, above 3"));
+    fn flushes_go_above_a_sliced_compaction() {
+        let runs = "2 3 300 a@3 z@3\n 3 2 600 a@2 z@2\n 4 1 1000 a@1 z@1";
+        check_flushes(runs, Some(2), &format!("1: {FLUSHES} + , above 3"));
+        check_flushes(&format!("1 4 500 a@4 z@4\n{runs}"), Some(2), &format!("1: {FLUSHES} + 4, above 3"));
     }
 
     /// Simulates `count` random flushes of 18 MiB. Returns the compacted bytes for each flushed
@@ -310,7 +312,9 @@ mod tests {
             |key: &InternalKey| u64::from_be_bytes(key.user_key().try_into().unwrap()) as f64 / 1e9;
         let mut set = VersionSet::empty(InternalComparator::new(bytewise()));
         let mut number = 1;
-        let (mut compacted, mut runs, mut merge) = (0, 0, None);
+        let mut compacted = 0;
+        let mut runs = 0;
+        let mut sliced = None;
         for sequence in 1..=count {
             let mut edit = VersionEdit::default();
             let file =
@@ -318,9 +322,8 @@ mod tests {
             edit.new_files.push((0, file));
             number += 1;
             set = set.apply_edit(&edit, Path::new("MANIFEST-000001")).unwrap();
-            // One compaction for each flush keeps up, because a slice has twenty times its size.
-            merge = continue_merge(&set.version, merge);
-            while let Some(compaction) = pick(&set.version, merge, &limits) {
+            sliced = continue_sliced(&set.version, sliced);
+            while let Some(compaction) = pick(&set.version, sliced, &limits) {
                 let mut edit = compaction.version_edit();
                 edit.compact_pointers.clear();
                 let output_level = compaction.output_level();
@@ -330,21 +333,22 @@ mod tests {
                 } else {
                     let bytes: u64 = compaction.input_files().map(|file| file.size).sum();
                     compacted += bytes;
-                    let ends = |(low, high): (f64, f64), file: &Arc<FileMeta>| {
-                        (low.min(fraction(&file.smallest)), high.max(fraction(&file.largest)))
-                    };
-                    let (low, high) = compaction.input_files().fold((1.0, 0.0), ends);
+                    let lows = compaction.input_files().map(|file| fraction(&file.smallest));
+                    let highs = compaction.input_files().map(|file| fraction(&file.largest));
+                    let low = lows.fold(1.0, f64::min);
+                    let high = highs.fold(0.0, f64::max);
                     let count = bytes.div_ceil(compaction.limits.target_file_size);
                     for n in 0..count {
                         let at = |n| low + (high - low) * n as f64 / count as f64;
                         let size = bytes / count;
-                        let (smallest, largest) = (key(at(n), sequence), key(at(n + 1) - 1e-8, sequence));
+                        let smallest = key(at(n), sequence);
+                        let largest = key(at(n + 1) - 1e-8, sequence);
                         edit.new_files.push((output_level, NewFile { number, size, smallest, largest }));
                         number += 1;
                     }
                 }
                 set = set.apply_edit(&edit, Path::new("MANIFEST-000001")).unwrap();
-                merge = continue_merge(&set.version, merge);
+                sliced = continue_sliced(&set.version, sliced);
             }
             let levels = set.version.levels[1..].iter().filter(|files| !files.is_empty());
             runs += set.version.levels[0].len() + levels.count();

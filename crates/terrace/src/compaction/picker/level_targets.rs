@@ -17,7 +17,6 @@
 
 use terrace_format::version_edit::NUM_LEVELS;
 
-use super::lazy_leveled;
 use crate::compaction::compaction_plan::{L0_COMPACTION_TRIGGER, MAX_MEM_COMPACT_LEVEL};
 use crate::version::{Version, total_size};
 
@@ -107,12 +106,8 @@ pub(super) fn leveldb_max_bytes(level: usize) -> f64 {
     LEVELDB_LEVEL_1_MAX_BYTES * 10f64.powi(level.max(1) as i32 - 1)
 }
 
-/// Estimates the number of bytes that compactions must read until no level needs a compaction. While
-/// a load is running, only level 0 needs one soon.
-pub(crate) fn pending_compaction_bytes(version: &Version, is_load_running: bool) -> u64 {
-    if is_load_running {
-        return lazy_leveled::pending_bytes(version);
-    }
+/// Estimates the number of bytes that compactions must read until no level needs a compaction.
+pub(crate) fn pending_compaction_bytes(version: &Version) -> u64 {
     let targets = LevelTargets::new(version);
     let mut pending = 0u64;
     if version.levels[0].len() >= L0_COMPACTION_TRIGGER {

@@ -11,7 +11,7 @@ mod level_targets;
 pub(crate) mod leveled;
 pub(crate) mod tombstones;
 
-pub(crate) use lazy_leveled::MergeInProgress;
+pub(crate) use lazy_leveled::SlicedCompaction;
 pub(crate) use level_targets::{LevelTargets, pending_compaction_bytes};
 
 pub(crate) use super::compaction_plan::{

@@ -101,12 +101,12 @@ impl DbInner {
         let limits = &self.compaction_limits;
         let version = &state.version_set.version;
         let hint = state.read_compaction.as_ref();
-        let picked = if state.load_detector.is_load_running() {
-            state.merge_in_progress = lazy_leveled::continue_merge(version, state.merge_in_progress);
-            lazy_leveled::pick(version, state.merge_in_progress, limits)
+        let picked = if state.load_state.is_load_running() {
+            state.sliced_compaction = lazy_leveled::continue_sliced(version, state.sliced_compaction);
+            lazy_leveled::pick(version, state.sliced_compaction, limits)
                 .or_else(|| leveled::pick_read_triggered(version, hint?, limits))
         } else {
-            state.merge_in_progress = None;
+            state.sliced_compaction = None;
             leveled::pick(&state.version_set, hint, limits)
         };
         let compaction = picked.or_else(|| tombstones::pick(version, self.approx_oldest_reader(), limits));

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use terrace_env::Priority;
 
-use crate::db::components::load_detector::CHECK_INTERVAL;
+use crate::compaction::picker::leveled;
+use crate::db::components::load_state::CHECK_INTERVAL;
 use crate::db::inner::{DbInner, DbState};
+use crate::event::Event;
 use crate::options::CompactionStyle;
 use crate::sync::Arc;
 
@@ -14,7 +16,7 @@ impl DbInner {
     /// Records a switch to a new memtable.
     pub(in crate::db) fn detect_load(&self, state: &mut DbState) {
         if self.options.compaction_style == CompactionStyle::LazyLeveled
-            && state.load_detector.record_switch(self.memtable_sizer.fills_fast())
+            && state.load_state.record_switch(self.memtable_sizer.fills_fast())
         {
             self.schedule_load_check(CHECK_INTERVAL);
         }
@@ -36,12 +38,32 @@ impl DbInner {
         );
     }
 
+    /// Returns true if no flush and no compaction is due, and no load is running.
+    pub(in crate::db) fn is_settled(&self) -> bool {
+        let state = self.state.lock();
+        state.immutable_memtables.is_empty() && self.is_tree_settled(&state)
+    }
+
+    fn is_tree_settled(&self, state: &DbState) -> bool {
+        !state.load_state.is_load_running()
+            && !state.is_compaction_scheduled
+            && leveled::highest_score(&state.version_set.version).1 < 1.0
+    }
+
+    /// Reports the end of the compactions after a load.
+    pub(super) fn report_settled(&self, state: &mut DbState) {
+        if self.is_tree_settled(state) && state.load_state.take_unsettled() {
+            self.report(&Event::Settled);
+        }
+    }
+
     fn check_load(&self) {
         let mut state = self.state.lock();
-        if state.load_detector.check() {
+        if state.load_state.check() {
             self.schedule_load_check(CHECK_INTERVAL);
         } else {
             self.maybe_schedule_flush_or_compaction(&mut state);
+            self.report_settled(&mut state);
         }
     }
 }

@@ -82,8 +82,8 @@ impl DbInner {
 
     fn is_picker_due(&self, state: &DbState) -> bool {
         let version = &state.version_set.version;
-        if state.load_detector.is_load_running() {
-            lazy_leveled::is_due(version, state.merge_in_progress)
+        if state.load_state.is_load_running() {
+            lazy_leveled::is_due(version, state.sliced_compaction)
         } else {
             leveled::highest_score(version).1 >= 1.0
         }
@@ -136,7 +136,10 @@ impl DbInner {
     /// Ends a job: schedules the next one, or records the failure.
     fn finish_job(&self, mut state: MutexGuard<'_, DbState>, outcome: Result<()>) {
         match outcome {
-            Ok(()) => self.maybe_schedule_flush_or_compaction(&mut state),
+            Ok(()) => {
+                self.maybe_schedule_flush_or_compaction(&mut state);
+                self.report_settled(&mut state);
+            }
             Err(error) if error.is_retryable() => {
                 self.report(&Event::BackgroundRetry { error: error.clone() });
                 state.retryable_failures += 1;

@@ -5,14 +5,13 @@
 
 pub(crate) mod background_error;
 pub(crate) mod background_jobs;
-pub(crate) mod cancellable;
 pub(crate) mod commit_publisher;
 pub(crate) mod compaction_stats;
 pub(crate) mod database_capture;
 pub(crate) mod directory;
 pub(crate) mod follower_tail;
 pub(crate) mod level_info;
-pub(crate) mod load_detector;
+pub(crate) mod load_state;
 pub(crate) mod lost_directory;
 pub(crate) mod memory_budget;
 pub(crate) mod memtable_size;

@@ -12,9 +12,8 @@ use super::open::DbOpener;
 use crate::cache::{self, BlockCache};
 use crate::compaction::picker::{CompactionLimits, tombstones};
 use crate::db::components::background_error::BackgroundError;
-use crate::db::components::cancellable::Cancellable;
 use crate::db::components::follower_tail::FollowSchedule;
-use crate::db::components::load_detector::LoadDetector;
+use crate::db::components::load_state::{LoadCheck, LoadState};
 use crate::db::components::memory_budget::MemoryBudget;
 use crate::db::components::memtable_size::MemtableSizer;
 use crate::db::components::obsolete_tables::ObsoleteTables;
@@ -94,7 +93,7 @@ impl DbOpener<'_> {
             write_contention: WriteContention::default(),
             background_jobs: Arc::default(),
             compaction_progress: CompactionProgress::default(),
-            load_check: Arc::new(Cancellable::new(Weak::clone(inner))),
+            load_check: Arc::new(LoadCheck::new(Weak::clone(inner))),
             db_lock: Mutex::new(db_lock),
         })
     }
@@ -217,8 +216,8 @@ fn new_state(set: VersionSet, memtable: Arc<Memtable>) -> DbState {
         is_compaction_scheduled: false,
         compaction_key_range: None,
         running_compaction: None,
-        load_detector: LoadDetector::default(),
-        merge_in_progress: None,
+        load_state: LoadState::default(),
+        sliced_compaction: None,
         is_compaction_enabled: true,
         compaction_suspensions: 0,
         manual_compactions: VecDeque::new(),

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::compaction::picker::pending_compaction_bytes;
+use crate::compaction::picker::{lazy_leveled, pending_compaction_bytes};
 use crate::db::components::write_controller::DelayChange;
 use crate::db::inner::{DbInner, DbState};
 use crate::event::{Event, StallState};
@@ -59,9 +59,14 @@ impl DbInner {
     /// after it has unlocked `state`.
     pub(in crate::db) fn recalculate_write_delay(&self, state: &DbState) -> Option<DelayChange> {
         let version = &state.version_set.version;
+        let pending_bytes = if state.load_state.is_load_running() {
+            lazy_leveled::pending_bytes(version)
+        } else {
+            pending_compaction_bytes(version)
+        };
         self.write_controller.recalculate(
             version,
-            pending_compaction_bytes(version, state.load_detector.is_load_running()),
+            pending_bytes,
             &state.compaction_rate,
             state.running_compaction.as_ref(),
             &*self.options.env.clock,
