@@ -23,16 +23,18 @@ function timeLabels(_, ticks) {
 function drawMarks(plot, chart, marks, step, colours) {
   const { ctx, bbox } = plot;
   const { min, max } = plot.scales.x;
-  const width = Math.max(1, (step / (max - min)) * bbox.width);
   const height = chart.causes ? bbox.height : HEIGHT_OF_MARK * devicePixelRatio;
   ctx.save();
   for (const mark of marks) {
-    const at = mark.at / 1000;
+    // The mark of a past stall is its end. The page itself marks each second of a stall.
+    const end = mark.at / 1000;
+    const begin = Math.max(min, end - Math.max(step, mark.isLive ? 0 : mark.seconds));
     if (mark.kind !== "stall" && mark.kind !== "refused") continue;
-    if (at < min || at > max) continue;
+    if (end < min || begin > max) continue;
+    const left = plot.valToPos(begin, "x", true);
     ctx.fillStyle = colours[causeOf(mark.cause).colour];
     if (chart.causes) ctx.globalAlpha = 0.22;
-    ctx.fillRect(plot.valToPos(at, "x", true) - width / 2, bbox.top + bbox.height - height, width + 0.5, height);
+    ctx.fillRect(left, bbox.top + bbox.height - height, Math.max(1, plot.valToPos(end, "x", true) - left) + 0.5, height);
   }
   ctx.restore();
 }

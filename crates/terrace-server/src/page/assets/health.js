@@ -11,9 +11,13 @@ export const CAUSES = {
   publish: { colour: "cause-other", short: "waiting", words: "waited for earlier writes", parts: ["figure:p99", "chart:stalls"] },
   sync: { colour: "cause-other", short: "waiting", words: "waited for a sync", parts: ["figure:p99", "chart:stalls"] },
   cold_cache: { colour: "cause-other", short: "cold cache", words: "reads miss the block cache", parts: ["figure:p99", "chart:cache"] },
-  disk_full: { colour: "cause-space", short: "disk full", words: "the disk is full", parts: ["figure:disk", "figure:writes", "chart:stalls"] },
-  refused: { colour: "cause-space", short: "refused", words: "writes refused", parts: ["figure:writes", "chart:throughput"] },
+  disk_full: { colour: "cause-space", short: "disk full", words: "the disk was full", parts: ["figure:disk", "figure:writes", "chart:stalls"] },
+  no_resources: { colour: "cause-space", short: "failing", words: "background work failed", parts: ["figure:writes", "chart:stalls"] },
+  refused: { colour: "cause-space", short: "refused", words: "writes refused", parts: ["figure:writes", "chart:stalls"] },
 };
+
+// Causes of refused writes. The page marks each second of them.
+export const REFUSALS = new Set(["disk_full", "no_resources", "refused", "sync"]);
 
 export const causeOf = (name) => CAUSES[name] ?? { colour: "cause-other", short: "waiting", words: String(name ?? "unknown cause").replace(/_/g, " "), parts: ["chart:stalls"] };
 

@@ -2,6 +2,7 @@
 // when the cell changes.
 import { useEffect, useState } from "./preact-htm.js";
 import { ApiError, get, listen } from "./api.js";
+import { REFUSALS } from "./health.js";
 
 function cell(initial) {
   const listeners = new Set();
@@ -75,8 +76,10 @@ function append(second) {
     if (columns[name].length > HOUR_SECONDS) columns[name].shift();
   }
   for (const stall of second.stalls ?? []) {
-    marks.push({ at: second.at, kind: "stall", cause: stall.cause, seconds: stall.seconds });
+    marks.push({ at: second.at, kind: "stall", cause: stall.cause, seconds: stall.seconds, isLive: true });
   }
+  const { state, cause } = second.health;
+  if (state === "bad" && REFUSALS.has(cause)) marks.push({ at: second.at, kind: "refused", cause, seconds: 1, isLive: true });
   if (marks.length > MAX_MARKS) marks.splice(0, marks.length - MAX_MARKS);
   hour.set({ columns, marks, changes: changes + 1 });
 }
