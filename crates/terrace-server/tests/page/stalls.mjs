@@ -6,6 +6,7 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { close, executable, load, onPage } from "./browser.mjs";
 import { marks, marksOf } from "./marks.mjs";
+import { batch, keyOf, random, readKeys, valueOf, writeKeys } from "./load.mjs";
 import { RealServer, canMount, newDirectory, slowDisk } from "./real-server.mjs";
 
 const [program, pictures] = process.argv.slice(2);
@@ -24,36 +25,10 @@ after(() => {
 const HEALTHY_MS = Number(process.env.TERRACE_STALL_HEALTHY_MS ?? (pictures ? 150_000 : 3000));
 // Time from the plant to the picture. The eye needs to see when it began.
 const STALLED_MS = Number(process.env.TERRACE_STALL_STALLED_MS ?? (pictures ? 40_000 : 0));
-const COUNTRIES = ["AD", "AT", "BE", "CH", "CZ", "DE", "DK", "ES", "FI", "FR", "GR", "IT", "NL", "NO", "PL", "PT", "SE"];
-const WORDS = ["harbour", "market", "castle", "bridge", "station", "museum", "garden", "river", "theatre", "library"];
-const BATCH = 50;
-
-const pick = (list, n) => list[n % list.length];
-const keyOf = (n) => `${pick(COUNTRIES, n)}:${String(Math.floor(n / 17) % 100).padStart(2, "0")}:${String(n).padStart(7, "0")}`;
-
-// About a KiB of text, which the codec makes a third of its size.
-function valueOf(n) {
-  const places = Array.from({ length: 24 }, (_, i) => `{"place": "${pick(WORDS, n + i * 7)}", "visits": ${(n * 7919 + i * 104729) % 100000}}`);
-  return `{"city": ${n}, "places": [${places.join(", ")}]}`;
-}
-
-const batch = (make) => Array.from({ length: BATCH }, (_, i) => make(i));
-const random = (below) => Math.floor(Math.random() * below);
-
-// Writes new keys, about `perSecond` of them.
-function writeKeys(server, perSecond) {
-  let next = 0;
-  const pause = () => (BATCH / perSecond()) * 1000;
-  server.busy(() => batch(() => ["SET", keyOf(next), valueOf(next++)]), pause);
-  return () => next;
-}
-
-const readKeys = (server, perSecond, key) => server.busy(() => batch(() => ["GET", keyOf(key())]), () => (BATCH / perSecond()) * 1000);
-
 // Keys that the server has before the healthy time.
 async function fill(server, count) {
   const client = server.client();
-  for (let i = 0; i < count; i += BATCH) await client.call(batch((j) => ["SET", keyOf(i + j), valueOf(i + j)]));
+  for (let i = 0; i < count; i += 50) await client.call(batch((j) => ["SET", keyOf(i + j), valueOf(i + j)]));
 }
 
 // Each stall: options of the server, its load, and its plant. The page must show the rest.
