@@ -75,7 +75,12 @@ fn refused(shared: &Shared, stats: &Stats) -> Option<Health> {
         return Some(health("bad", "sync", format!("writes refused: sync failed: {cause}")));
     }
     let retry = shared.engine_events.last_retry(sample_time(shared))?;
-    Some(health("bad", refusal(&retry), format!("background work fails and is repeated: {retry}")))
+    let cause = refusal(&retry);
+    let words = match cause {
+        "disk_full" => "the disk is full: flushes and compactions fail and are repeated".into(),
+        _ => format!("background work fails and is repeated: {retry}"),
+    };
+    Some(health("bad", cause, words))
 }
 
 fn sample_time(shared: &Shared) -> u64 {

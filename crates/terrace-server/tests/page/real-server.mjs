@@ -79,12 +79,12 @@ class Client {
 
 export class RealServer {
   // `space` is the size of a file system of its own for the database.
-  static async start(program, name, { library, space, args = [] } = {}) {
+  static async start(program, name, { library, space, args = [], directory = newDirectory() } = {}) {
     const self = new RealServer();
-    self.directory = newDirectory();
+    self.directory = directory;
     self.plan = path.join(self.directory, "slow");
     self.disk = path.join(self.directory, "data");
-    mkdirSync(self.disk);
+    mkdirSync(self.disk, { recursive: true });
     const command = [program, "serve", path.join(self.disk, name), "--port", "0", "--page-port", "0", "--page-writes", ...args];
     const mount = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"', "sh", space, self.disk];
     const [file, ...rest] = space ? [...mount, ...command] : command;
@@ -135,13 +135,14 @@ export class RealServer {
     run();
   }
 
-  async stop() {
+  // Ends the server. The directory of a kept one can have another server.
+  async stop({ keeps } = {}) {
     this.fast();
     this.stops.forEach((stop) => stop());
     this.process.kill("SIGTERM");
     const timer = setTimeout(() => this.process.kill("SIGKILL"), 10_000);
     await this.ended;
     clearTimeout(timer);
-    rmSync(this.directory, { recursive: true, force: true });
+    if (!keeps) rmSync(this.directory, { recursive: true, force: true });
   }
 }

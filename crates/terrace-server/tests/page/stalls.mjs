@@ -65,8 +65,8 @@ const STALLS = [
       readKeys(server, () => 6000, () => random(2000));
     },
     plant: (server) => fillDisk(path.join(server.mounted, "ballast")),
-    health: /disk|space/,
-    marks: { figures: ["writes disk full", "disk disk full"], levels: [], charts: ["stalls"], causes: [] },
+    health: /^the disk is full: flushes and compactions fail/,
+    marks: { figures: ["writes disk full", "disk disk full"], levels: [], charts: ["stalls"], causes: ["the disk was full"] },
     heal: (server) => rmSync(path.join(server.mounted, "ballast")),
   },
   {
@@ -104,9 +104,13 @@ for (const stall of STALLS) {
     continue;
   }
   test(`${stall.name} in a real server`, { timeout: HEALTHY_MS + STALLED_MS + 120_000 }, async () => {
-    const server = await RealServer.start(program, "cities", stall.options);
+    let server = await RealServer.start(program, "cities", stall.options);
     try {
-      if (stall.filled) await fill(server, stall.filled);
+      if (stall.filled) {
+        await fill(server, stall.filled);
+        await server.stop({ keeps: true });
+        server = await RealServer.start(program, "cities", { ...stall.options, directory: server.directory });
+      }
       stall.run(server);
       await new Promise((done) => setTimeout(done, HEALTHY_MS));
       await onPage({ address: server.link, theme: stall.theme, viewport: { width: 1200, height: 800 } }, async (page) => {

@@ -10,9 +10,12 @@ const { uPlot } = globalThis;
 // Colours with an alpha channel, for areas: all colours of the palette are #rrggbb.
 const faint = (colour) => `${colour}22`;
 
-function timeLabels(_, ticks) {
+function timeLabels(plot, ticks) {
   const step = ticks.length > 1 ? ticks[1] - ticks[0] : 0;
+  // A label needs space up to the edge.
+  const last = plot.posToVal(plot.bbox.width / devicePixelRatio - (step < 60 ? 20 : 8), "x");
   return ticks.map((at) => {
+    if (at > last) return "";
     const date = new Date(at * 1000);
     if (step >= 86400) return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
     const text = `${String(date.getHours()).padStart(2, "0")}:${String(date.getMinutes()).padStart(2, "0")}`;

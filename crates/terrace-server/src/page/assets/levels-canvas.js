@@ -23,7 +23,6 @@ export class LevelsCanvas {
     this.stale = true;
     this.frame = 0;
     this.width = 0;
-    this.frames = 0;
   }
 
   resize(width, height) {
@@ -89,7 +88,6 @@ export class LevelsCanvas {
     if (!this.model || !this.colours || !this.width) return;
     if (this.stale) this.drawLayer();
     this.stale = false;
-    this.frames += 1;
     const context = this.canvas.getContext("2d");
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);

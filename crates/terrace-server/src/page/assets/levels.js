@@ -9,12 +9,11 @@ import { History } from "./levels-history.js";
 import { BYTES, CREATED, ENTRIES, LEFT, LEVEL, NUMBER, READS, RIGHT, arrange, nearest } from "./levels-model.js";
 import { TableOfFiles } from "./levels-table.js";
 import { usePalette } from "./palette.js";
-import { database, jobs as liveJobs, latestEdit, report, sample, useCell, wantedKey } from "./store.js";
+import { database, jobs as liveJobs, latestEdit, report, sample, useCell, useReply, wantedKey } from "./store.js";
 import { Choice } from "./widgets.js";
 
 const MODES = [["age", "age"], ["reads", "reads"], ["size", "size"]];
 const ENDS = { age: ["old", "new"], reads: ["few", "many"], size: ["small", "large"] };
-const DETAIL_DELAY_MS = 120;
 // Minimum time between two loads of the levels: a busy database has many edits each second.
 const RELOAD_MS = 500;
 
@@ -91,20 +90,7 @@ function EndOfTable({ recordKey }) {
 
 // The sentence about one table; its keys come from a request of their own.
 function Detail({ table, now }) {
-  const [facts, setFacts] = useState(null);
-  const number = table?.[NUMBER];
-  useEffect(() => {
-    setFacts(null);
-    if (number === undefined) return undefined;
-    const stop = new AbortController();
-    const timer = setTimeout(() => {
-      get("table", { number }, { signal: stop.signal }).then(setFacts, () => {});
-    }, DETAIL_DELAY_MS);
-    return () => {
-      clearTimeout(timer);
-      stop.abort();
-    };
-  }, [number]);
+  const facts = useReply("table", table && { number: table[NUMBER] }, 120);
   if (!table) return null;
   const parts = [`level ${table[LEVEL]}`, bytes(table[BYTES]), table[ENTRIES] != null && `${exact(table[ENTRIES])} entries`, `${count(table[READS])} reads`, `${duration((now - table[CREATED]) / 1000)} old`];
   return html`<span class="detail"><b>${fileName(table[NUMBER])}</b> ${parts.filter(Boolean).join(" · ")}
