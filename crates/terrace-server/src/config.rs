@@ -123,13 +123,13 @@ impl ServerConfig {
         }
         if self.port.is_some() && !has_password && !self.is_protected() {
             return Err(ServeError::Config(
-                "an address other than loopback needs --requirepass, --user or --no-protection".into(),
+                "an address other than loopback needs --requirepass-file, --user or --no-protection".into(),
             ));
         }
         let has_certificates = self.tls.as_ref().is_none_or(|tls| tls.files.client_authorities.is_some());
         if !has_certificates && !has_password && !self.is_protected() {
             return Err(ServeError::Config(
-                "TLS on an address other than loopback needs --requirepass, --user, --tls-ca or --no-protection".into(),
+                "TLS on an address other than loopback needs --requirepass-file, --user, --tls-ca or --no-protection".into(),
             ));
         }
         if self.max_clients == 0 {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace::{CompactionInputs, CompactionReason, Event, EventListener, TableChanges};
+use terrace::{CompactionInputs, CompactionReason, Error, Event, EventListener, TableChanges};
 use terrace_env::Clock;
 use terrace_sync::native_locks::Mutex;
 
@@ -44,13 +44,13 @@ struct EngineState {
     recent: VecDeque<EngineEvent>,
     /// Number of all events.
     count: u64,
-    /// Marks of stalls, flushes and compactions.
-    marks: [VecDeque<Mark>; 3],
+    /// Marks of stalls, flushes, compactions and refused writes.
+    marks: [VecDeque<Mark>; 4],
     flushed_bytes: u64,
     /// Nanoseconds for each KiB written; 0 without a delay.
     delay_per_kib: u64,
-    /// Time and text of the last failure of background work.
-    retry: Option<(u64, String)>,
+    /// Time and error of the last failure of background work.
+    retry: Option<(u64, Error)>,
     flushes: Vec<RunningFlush>,
     compaction: Option<CompactionInputs>,
 }
@@ -58,7 +58,8 @@ struct EngineState {
 /// Flush that a job executes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunningFlush {
-    table: u64,
+    /// File number of its table.
+    pub(crate) table: u64,
     /// Milliseconds since 1970.
     pub(crate) started_at: u64,
 }
@@ -131,9 +132,15 @@ impl EngineEvents {
     }
 
     /// Returns the last failure of background work, unless it was long before `now_ms`.
-    pub(crate) fn last_retry(&self, now_ms: u64) -> Option<String> {
+    pub(crate) fn last_retry(&self, now_ms: u64) -> Option<Error> {
         let state = self.state.lock();
-        state.retry.as_ref().filter(|(at, _)| now_ms < at + RETRY_MS).map(|(_, text)| text.clone())
+        state.retry.as_ref().filter(|(at, _)| now_ms < at + RETRY_MS).map(|(_, error)| error.clone())
+    }
+
+    /// Marks a second in which the database refused writes.
+    pub(crate) fn mark_refusal(&self, at_ms: u64, cause: &'static str) {
+        let time = Duration::from_secs(1);
+        self.state.lock().mark(3, Mark { at_ms, kind: "refused", cause, time });
     }
 }
 
@@ -184,14 +191,10 @@ impl EngineState {
             }
             Event::WriteDelay { nanos_per_kib, .. } => self.delay_per_kib = *nanos_per_kib,
             Event::BackgroundRetry { error } => {
-                self.retry = Some((at_ms, error.to_string()));
+                self.retry = Some((at_ms, error.clone()));
                 self.end_jobs();
             }
-            Event::WritesRefused { cause } => {
-                self.end_jobs();
-                let cause = if cause.is_retryable() { "disk_full" } else { "refused" };
-                self.mark(0, Mark { at_ms, kind: "refused", cause, time: Duration::ZERO });
-            }
+            Event::WritesRefused { .. } => self.end_jobs(),
             _ => {}
         }
     }
@@ -208,6 +211,15 @@ impl EngineState {
             marks.pop_front();
         }
         marks.push_back(mark);
+    }
+}
+
+/// Name of the cause why the database refuses writes.
+pub(crate) fn refusal(error: &Error) -> &'static str {
+    match error {
+        Error::Io(file) if file.is_no_space() => "disk_full",
+        error if error.is_retryable() => "no_resources",
+        _ => "refused",
     }
 }
 

@@ -62,7 +62,8 @@ pub use checkpoint::{BackupInfo, BackupReport, Backups};
 pub use db::{
     CompactionStatus, Db, DestroyOptions, DestroyReport, FollowOptions, LevelInfo, LevelStats, LogEndReason,
     MemoryPart, MemoryUse, MemtableState, MemtableStats, PinnedValue, RecoveredLog, RecoveryReport,
-    StateStamp, Stats, Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy, destroy_with,
+    StalledWriters, StateStamp, Stats, Unchanged, UnchangedKey, UnchangedRange, comparator_name, destroy,
+    destroy_with,
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use event::{

@@ -2,6 +2,7 @@
 
 mod config_file;
 
+use std::env::VarError;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -124,9 +125,18 @@ impl PageArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Clients")]
 struct TrustArgs {
-    /// Password for AUTH
+    /// Password for AUTH, visible in the list of processes; better --requirepass-file, or the
+    /// environment variable TERRACE_PASSWORD
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
+    /// File with the password for AUTH
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = clap::ValueHint::FilePath,
+        conflicts_with = "requirepass"
+    )]
+    requirepass_file: Option<PathBuf>,
     /// User for AUTH: "NAME role=read|write|admin hash=HASH [prefix=PREFIX] [category=CATEGORY]";
     /// may be repeated
     #[arg(long, value_name = "USER", value_parser = UserConfig::parse)]
@@ -182,6 +192,34 @@ struct LayoutArgs {
     /// Permit FLUSHALL and FLUSHDB in the raw layout
     #[arg(long)]
     allow_flush: bool,
+}
+
+/// Environment variable with the password for AUTH. The options override it.
+const PASSWORD_VARIABLE: &str = "TERRACE_PASSWORD";
+
+impl TrustArgs {
+    /// Returns the password for AUTH: that of an option, or of the environment.
+    fn password(&self) -> Result<Option<String>, Failure> {
+        let (source, text) = match (&self.requirepass, &self.requirepass_file) {
+            (Some(password), _) => return Ok(Some(password.clone())),
+            (None, Some(path)) => (path.display().to_string(), config_file::read(path)?),
+            (None, None) => match std::env::var(PASSWORD_VARIABLE) {
+                Ok(text) => (PASSWORD_VARIABLE.to_owned(), text),
+                Err(VarError::NotPresent) => return Ok(None),
+                Err(error) => return Err(Failure::Usage(format!("{PASSWORD_VARIABLE}: {error}"))),
+            },
+        };
+        match without_line_end(text.as_bytes()) {
+            [] => Err(Failure::Usage(format!("{source}: the password is empty"))),
+            password => Ok(Some(String::from_utf8_lossy(password).into_owned())),
+        }
+    }
+}
+
+/// Returns a password without the end of its line.
+fn without_line_end(password: &[u8]) -> &[u8] {
+    let password = password.strip_suffix(b"\n").unwrap_or(password);
+    password.strip_suffix(b"\r").unwrap_or(password)
 }
 
 fn range(min: u64, max: u64) -> RangedU64ValueParser<usize> {
@@ -252,8 +290,7 @@ fn print_hash() -> CommandResult {
     const MAX: u64 = 4096;
     let mut password = Vec::new();
     std::io::stdin().lock().take(MAX).read_to_end(&mut password)?;
-    let password = password.strip_suffix(b"\n").unwrap_or(&password);
-    let password = password.strip_suffix(b"\r").unwrap_or(password);
+    let password = without_line_end(&password);
     if password.is_empty() {
         return Err(Failure::Usage("the password on the standard input is empty".into()));
     }
@@ -281,7 +318,7 @@ impl Serve {
         config.unix_socket = self.unix_socket;
         config.checkpoints = self.configuration.checkpoints;
         config.settings = self.configuration.set;
-        config.password = self.trust.requirepass;
+        config.password = self.trust.password()?;
         config.users = self.trust.user;
         config.no_protection = self.trust.no_protection;
         config.layout = self.layout.layout;

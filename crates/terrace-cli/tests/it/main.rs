@@ -11,6 +11,8 @@ mod help;
 mod leveldb_interop;
 mod live;
 mod maintenance;
+#[cfg(feature = "server")]
+mod page_stalls;
 mod restricted_process;
 #[cfg(feature = "server")]
 mod serve;

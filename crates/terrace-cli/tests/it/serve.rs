@@ -88,6 +88,42 @@ fn new_directory() {
     test.run("count new").assert_output(0, "4\n");
 }
 
+/// No source but the option shows the password in the list of processes.
+#[test]
+fn sources_of_the_password() {
+    let test = CliTest::new();
+    let replies = |args: &[&str], variable: &str| {
+        let mut command = Command::new("env");
+        command.arg(variable).arg(env!("CARGO_BIN_EXE_terrace")).args(["serve", "--port", "0", "new"]);
+        let command = command.args(args).current_dir(test.path("")).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let output = child.wait_with_output().unwrap();
+            return format!("{:?} {}", output.status.code(), String::from_utf8_lossy(&output.stderr));
+        }
+        let replies = talk(&line, "AUTH a b\r\nAUTH secret\r\nQUIT\r\n");
+        assert_eq!(terminate(&mut child), Some(0));
+        replies.lines().skip(1).map(|line| format!("{line};")).collect()
+    };
+    test.file("password", "secret\n").file("empty", "\r\n");
+    assert_eq!(replies(&["--requirepass-file", "password"], "A="), "+OK;+OK;");
+    assert_eq!(replies(&[], "TERRACE_PASSWORD=secret"), "+OK;+OK;");
+    // An option overrides the environment.
+    assert_eq!(replies(&["--requirepass-file", "password"], "TERRACE_PASSWORD=other"), "+OK;+OK;");
+    assert!(replies(&[], "TERRACE_PASSWORD=other").starts_with("-WRONGPASS"));
+    for (args, variable, expected) in [
+        (&["--requirepass-file", "empty"][..], "A=", "Some(2) terrace: empty: the password is empty"),
+        (&[], "TERRACE_PASSWORD=", "Some(2) terrace: TERRACE_PASSWORD: the password is empty"),
+        (&["--requirepass-file", "missing"], "A=", "Some(4) terrace: "),
+    ] {
+        let found = replies(args, variable);
+        assert!(found.starts_with(expected), "{found}");
+    }
+    test.run("serve new --requirepass a --requirepass-file password").assert_contains(2, &["cannot be used"]);
+}
+
 #[test]
 fn options_that_contradict_each_other() {
     let test = CliTest::with_entries("a\tb\n");

@@ -4,6 +4,7 @@ use serde::Serialize;
 use terrace::Stats;
 
 use super::sample::Sample;
+use crate::engine_events::refusal;
 use crate::shared::Shared;
 
 /// State of the database in words.
@@ -37,7 +38,15 @@ fn health(state: &'static str, cause: &'static str, words: String) -> Health {
     Health { state, words, cause: Some(cause), level: None, since: None }
 }
 
+/// Causes of refused writes. No stall of a writer tells them.
+static REFUSALS: &[&str] = &["disk_full", "no_resources", "refused", "sync"];
+
 impl Health {
+    /// Cause why the database refuses writes now.
+    pub(super) fn refusal(&self) -> Option<&'static str> {
+        self.cause.filter(|cause| self.state == "bad" && REFUSALS.contains(cause))
+    }
+
     /// Describes the state of the last second. `before` is the health of the second before.
     pub(super) fn of(
         shared: &Shared,
@@ -47,34 +56,50 @@ impl Health {
         before: &Health,
     ) -> Health {
         let found = refused(shared, stats)
-            .or_else(|| stalled(stats, sample))
+            .or_else(|| stalled(shared, stats, sample))
             .or_else(|| cold_cache(sample, cache_misses))
+            .or_else(|| read_only(shared))
             .unwrap_or_default();
         let is_same = found.cause == before.cause && before.since.is_some();
         let since = if is_same { before.since } else { Some(sample.at) };
-        Health { since: since.filter(|_| found.cause.is_some()), ..found }
+        Health { since: since.filter(|_| found.state != "ok"), ..found }
     }
 }
 
 /// Health of a database that refuses writes.
 fn refused(shared: &Shared, stats: &Stats) -> Option<Health> {
     if let Some(error) = &stats.writes_refused {
-        let cause = if error.is_retryable() { "disk_full" } else { "refused" };
-        return Some(health("bad", cause, format!("writes refused: {error}")));
+        return Some(health("bad", refusal(error), format!("writes refused: {error}")));
     }
     if let Some(cause) = shared.store.durability.failure() {
         return Some(health("bad", "sync", format!("writes refused: sync failed: {cause}")));
     }
     let retry = shared.engine_events.last_retry(sample_time(shared))?;
-    Some(health("bad", "disk_full", format!("background work fails and is repeated: {retry}")))
+    let cause = refusal(&retry);
+    let words = match cause {
+        "disk_full" => "the disk is full: flushes and compactions fail and are repeated".into(),
+        _ => format!("background work fails and is repeated: {retry}"),
+    };
+    Some(health("bad", cause, words))
 }
 
 fn sample_time(shared: &Shared) -> u64 {
     shared.clock.wall_us() / 1000
 }
 
+/// Health of a database that this process only reads.
+fn read_only(shared: &Shared) -> Option<Health> {
+    let store = &shared.store;
+    let words = match (store.is_read_only, store.is_follower) {
+        (false, _) => return None,
+        (true, true) => "healthy: follows the writes of another process",
+        (true, false) => "healthy, read-only",
+    };
+    Some(health("ok", "read_only", words.into()))
+}
+
 /// Health of a database whose writes wait.
-fn stalled(stats: &Stats, sample: &Sample) -> Option<Health> {
+fn stalled(shared: &Shared, stats: &Stats, sample: &Sample) -> Option<Health> {
     let longest = sample.stalls.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
     if longest.seconds < MIN_STALL {
         return None;
@@ -87,7 +112,8 @@ fn stalled(stats: &Stats, sample: &Sample) -> Option<Health> {
     let words = match longest.cause {
         "delayed" => format!("writes delayed: compactions lag, {level_0}"),
         "flush" => {
-            format!("writes wait for a flush: {} memtables are full", stats.immutable_memtables)
+            let memtables = stats.immutable_memtables;
+            format!("writes wait for a flush: {memtables} memtables are full{}", flush_time(shared, sample))
         }
         "compaction" => format!("writes wait for a compaction: {level_0}"),
         "no_space" => "writes wait for space: the disk is full".into(),
@@ -100,6 +126,16 @@ fn stalled(stats: &Stats, sample: &Sample) -> Option<Health> {
     // Waiting for a sync is the purpose of a sync.
     let state = if matches!(longest.cause, "sync" | "publish") { "warn" } else { state };
     Some(Health { level: is_level_0.then_some(0), ..health(state, cause, words) })
+}
+
+/// Words for the time of the oldest running flush, if that is long.
+fn flush_time(shared: &Shared, sample: &Sample) -> String {
+    let (flushes, _) = shared.engine_events.running();
+    let started_at = flushes.iter().map(|flush| flush.started_at).min();
+    match started_at.map_or(0, |started_at| sample.at.saturating_sub(started_at) / 1000) {
+        0 => String::new(),
+        seconds => format!(", a flush runs for {seconds} s"),
+    }
 }
 
 /// Health of a database whose reads go to the storage.

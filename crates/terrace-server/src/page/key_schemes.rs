@@ -3,6 +3,7 @@
 //! A row names the keys of one program by its public documentation. The scheme of a directory is
 //! detected from keys that only this program has, or from its comparator.
 
+use super::indexed_db;
 use crate::store::{Layout, Store};
 
 /// Names of keys of one directory.
@@ -34,7 +35,7 @@ impl KeySchemes {
 
 /// Key schemes.
 static SCHEMES: &[KeyScheme] = &[
-    KeyScheme { is_used: |store| store.comparator().name() == "idb_cmp1", name: indexed_db },
+    KeyScheme { is_used: indexed_db::is_indexed_db, name: indexed_db::key_name },
     KeyScheme { is_used: |store| has_key(store, BITCOIN_OBFUSCATION), name: bitcoin_coins },
     KeyScheme { is_used: is_bitcoin_index, name: bitcoin_index },
     KeyScheme { is_used: |store| has_any_key(store, BEDROCK_KEYS), name: bedrock },
@@ -90,6 +91,28 @@ fn bitcoin_index(key: &[u8]) -> Option<&'static str> {
 /// Keys of which each Bedrock world has one.
 static BEDROCK_KEYS: &[&[u8]] = &[b"~local_player", b"BiomeData", b"AutonomousEntities", b"mobevents"];
 
+/// Begins of the keys of Minecraft Bedrock that are text.
+static BEDROCK_NAMES: &[(&[u8], &str)] = &[
+    (b"~local_player", "Bedrock: local player"),
+    (b"player_", "Bedrock: player"),
+    (b"map_", "Bedrock: map"),
+    (b"actorprefix", "Bedrock: entity"),
+    (b"digp", "Bedrock: entities of a chunk"),
+    (b"VILLAGE_", "Bedrock: village"),
+    (b"structuretemplate_", "Bedrock: structure"),
+    (b"tickingarea_", "Bedrock: ticking area"),
+    (b"Overworld", "Bedrock: dimension"),
+    (b"Nether", "Bedrock: dimension"),
+    (b"TheEnd", "Bedrock: dimension"),
+    (b"AutonomousEntities", "Bedrock: entities of the world"),
+    (b"BiomeData", "Bedrock: biomes"),
+    (b"LevelChunkMetaDataDictionary", "Bedrock: metadata of chunks"),
+    (b"mobevents", "Bedrock: events of mobs"),
+    (b"portals", "Bedrock: portals"),
+    (b"schedulerWT", "Bedrock: wandering trader"),
+    (b"scoreboard", "Bedrock: scoreboard"),
+];
+
 /// Tags of chunk keys of Minecraft Bedrock.
 static BEDROCK_TAGS: &[(u8, &str)] = &[
     (43, "Bedrock: heights and biomes (3D)"),
@@ -104,10 +127,17 @@ static BEDROCK_TAGS: &[(u8, &str)] = &[
     (52, "Bedrock: extra block data (old)"),
     (53, "Bedrock: biome state"),
     (54, "Bedrock: finalized state"),
+    (55, "Bedrock: data of a conversion"),
     (56, "Bedrock: border blocks"),
     (57, "Bedrock: spawn areas"),
     (58, "Bedrock: random ticks"),
     (59, "Bedrock: checksums"),
+    (60, "Bedrock: seed"),
+    (61, "Bedrock: blending done"),
+    (62, "Bedrock: heights of the blending"),
+    (63, "Bedrock: hash of the metadata"),
+    (64, "Bedrock: data of the blending"),
+    (65, "Bedrock: version of the entities"),
     (118, "Bedrock: chunk version (old)"),
 ];
 
@@ -116,14 +146,7 @@ static BEDROCK_TAGS: &[(u8, &str)] = &[
 fn bedrock(key: &[u8]) -> Option<&'static str> {
     /// Tag of subchunks.
     const SUBCHUNK: u8 = 47;
-    let names: [(&[u8], &str); 5] = [
-        (b"~local_player", "Bedrock: local player"),
-        (b"player_", "Bedrock: player"),
-        (b"map_", "Bedrock: map"),
-        (b"actorprefix", "Bedrock: entity"),
-        (b"digp", "Bedrock: entities of a chunk"),
-    ];
-    if let Some((_, name)) = names.iter().find(|(begin, _)| key.starts_with(begin)) {
+    if let Some((_, name)) = BEDROCK_NAMES.iter().find(|(begin, _)| key.starts_with(begin)) {
         return Some(name);
     }
     let tag = match key.len() {
@@ -156,52 +179,12 @@ fn session_storage(key: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// IndexedDB of Chromium. The first byte holds the sizes of three numbers: the database, the object
-/// store and the index.
-fn indexed_db(key: &[u8]) -> Option<&'static str> {
-    /// Number of the first index of a program.
-    const FIRST_INDEX: u64 = 30;
-    let (sizes, rest) = key.split_first()?;
-    let sizes = [(sizes >> 5) + 1, (sizes >> 2 & 7) + 1, (sizes & 3) + 1];
-    let mut rest = rest;
-    let mut numbers = [0u64; 3];
-    for (number, size) in numbers.iter_mut().zip(sizes) {
-        let (bytes, after) = rest.split_at_checked(size.into())?;
-        *number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-        rest = after;
-    }
-    Some(match (numbers, rest.first()) {
-        ([0, 0, 0], Some(0)) => "IndexedDB: schema version",
-        ([0, 0, 0], Some(1)) => "IndexedDB: last database number",
-        ([0, 0, 0], Some(2)) => "IndexedDB: data version",
-        ([0, 0, 0], Some(201)) => "IndexedDB: database name",
-        ([0, ..], _) => "IndexedDB: global metadata",
-        ([_, 0, 0], Some(50)) => "IndexedDB: object store",
-        ([_, 0, 0], Some(100)) => "IndexedDB: index",
-        ([_, 0, 0], Some(200)) => "IndexedDB: object store name",
-        ([_, 0, 0], Some(201)) => "IndexedDB: index name",
-        ([_, 0, 0], _) => "IndexedDB: database metadata",
-        ([_, _, 1], _) => "IndexedDB: record",
-        ([_, _, 2], _) => "IndexedDB: version of a record",
-        ([_, _, 3], _) => "IndexedDB: blobs of a record",
-        ([_, _, index], _) if index >= FIRST_INDEX => "IndexedDB: index entry",
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn keys_of_browsers() {
-        assert_eq!(indexed_db(&[0, 0, 0, 0, 201]), Some("IndexedDB: database name"));
-        assert_eq!(indexed_db(&[0, 1, 0, 0, 50, 1]), Some("IndexedDB: object store"));
-        assert_eq!(indexed_db(&[0, 1, 1, 1, 3]), Some("IndexedDB: record"));
-        assert_eq!(indexed_db(&[0, 1, 1, 30, 3]), Some("IndexedDB: index entry"));
-        // A number of two bytes.
-        assert_eq!(indexed_db(&[1 << 5, 0, 1, 1, 1, 3]), Some("IndexedDB: record"));
-        assert_eq!(indexed_db(&[0xff, 1]), None);
         assert_eq!(local_storage(b"_https://a\0\x01k"), Some("Local Storage: item of an origin"));
         assert_eq!(session_storage(b"map-1-k"), Some("Session Storage: item"));
     }

@@ -1,5 +1,6 @@
 //! Lists of keys, in both directions.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -7,6 +8,7 @@ use serde::Serialize;
 use super::Page;
 use super::api::ApiRequest;
 use super::api_result::{ApiError, ApiResult, json};
+use super::indexed_db::{self, Ids};
 use super::json_bytes::KeyBytes;
 use super::key_schemes::KeySchemes;
 use super::query;
@@ -60,17 +62,12 @@ pub(super) fn keys(page: &Page, request: &ApiRequest) -> ApiResult {
     };
     let count = query.number("count", DEFAULT_COUNT)?.clamp(1, MAX_COUNT) as usize;
     let from = from(store, request)?;
-    let mut range = prefix_range(store, prefix)?;
+    let mut range = prefix_range(store, prefix);
     range.is_reverse = is_reverse;
-    match (&from, is_reverse) {
-        (Some(from), false) => range.begin = Some(from.clone()).max(range.begin),
-        (Some(from), true) => {
-            let is_inside = range.end.as_ref().is_none_or(|end| from < end);
-            range.end = if is_inside { Some(from.clone()) } else { range.end };
-        }
-        (None, _) => {}
+    if let Some(from) = &from {
+        narrow(store, &mut range, from);
     }
-    let (keys, next) = scan(page, database, range, count)?;
+    let (keys, next) = scan(page, database, range, prefix, count)?;
     // In the other direction, a page begins before the first key of this one, and excludes it when
     // it goes backward.
     let previous = from.filter(|from| !from.is_empty() && from.as_slice() != prefix);
@@ -78,25 +75,41 @@ pub(super) fn keys(page: &Page, request: &ApiRequest) -> ApiResult {
     Ok(json(&KeyPage { keys, next: next.map(cursor), previous: previous.map(cursor) }))
 }
 
-/// Range of the keys that begin with `prefix`.
-pub(super) fn prefix_range(store: &Store, prefix: &[u8]) -> ApiResult<KeyRange> {
-    // In another order, the empty key may not be the first one.
+/// Range with all keys that begin with `prefix`. In another order than that of bytes, it has other
+/// keys, too.
+pub(super) fn prefix_range(store: &Store, prefix: &[u8]) -> KeyRange {
     if prefix.is_empty() {
-        return Ok(KeyRange::all());
+        // In another order, the empty key may not be the first one.
+        KeyRange::all()
+    } else if store.is_bytewise() {
+        KeyRange::prefix(prefix)
+    } else {
+        let ids = indexed_db::is_indexed_db(store).then(|| Ids::parse(prefix)).flatten();
+        ids.map_or_else(KeyRange::all, |(ids, _)| ids.range())
     }
-    if !store.is_bytewise() {
-        return Err(ApiError::bad_request(
-            "The keys are not in byte order, so a prefix is no range of them.",
-        ));
+}
+
+/// Lets a range begin at `from`, in the order of the scan.
+fn narrow(store: &Store, range: &mut KeyRange, from: &[u8]) {
+    let bound = if range.is_reverse { &mut range.end } else { &mut range.begin };
+    let outside = if range.is_reverse { Ordering::Greater } else { Ordering::Less };
+    let is_inside = bound.as_ref().is_none_or(|bound| store.comparator().compare(from, bound) != outside);
+    if is_inside {
+        *bound = Some(from.to_vec());
     }
-    Ok(KeyRange::prefix(prefix))
 }
 
 /// Keys of a part of a range, and the position of the next page.
 type ScannedKeys = (Vec<ListedKey>, Option<Vec<u8>>);
 
-/// Reads a page of keys.
-fn scan(page: &Page, database: u8, range: KeyRange, count: usize) -> ApiResult<ScannedKeys> {
+/// Reads a page of the keys that begin with `prefix`. It may be empty before the end of the range.
+pub(super) fn scan(
+    page: &Page,
+    database: u8,
+    range: KeyRange,
+    prefix: &[u8],
+    count: usize,
+) -> ApiResult<ScannedKeys> {
     let store = &page.shared.store;
     let clock = &page.shared.clock;
     let end = clock.monotonic() + MAX_SCAN_TIME;
@@ -108,16 +121,20 @@ fn scan(page: &Page, database: u8, range: KeyRange, count: usize) -> ApiResult<S
     let mut scan = view.scan(database, range)?;
     let mut found = Vec::new();
     let mut bytes = 0;
-    let mut last: Vec<u8> = Vec::new();
+    let mut last: Option<Vec<u8>> = None;
     while let Some(next) = scan.next()? {
         let is_full = found.len() == count || bytes > MAX_BYTES || clock.monotonic() > end;
-        if is_full && !found.is_empty() {
-            let position = if is_reverse { last } else { next.key.to_vec() };
+        if let (Some(last), true) = (&mut last, is_full) {
+            let position = if is_reverse { std::mem::take(last) } else { next.key.to_vec() };
             return Ok((found, Some(position)));
         }
-        bytes += next.key.len();
-        last = next.key.to_vec();
-        found.push(listed_key(store, &schemes, &next, now_ms));
+        let last = last.get_or_insert_default();
+        last.clear();
+        last.extend(next.key);
+        if next.key.starts_with(prefix) {
+            bytes += next.key.len();
+            found.push(listed_key(store, &schemes, &next, now_ms));
+        }
     }
     Ok((found, None))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use serde_json::{Value, json};
-use terrace::{MemtableState, Stats};
+use terrace::LevelStats;
 use terrace_format::filename::FileName;
 
 use super::Page;
@@ -15,6 +15,7 @@ use super::api_result::{ApiError, ApiResult, json};
 use super::edit_log::{TableRow, TableSet};
 use super::json_bytes::KeyBytes;
 use super::key_positions::positions;
+use super::sample::memtables;
 
 /// Time for which the tables of one edit are not described again, although their reads change.
 const MAX_AGE: Duration = Duration::from_secs(2);
@@ -93,13 +94,14 @@ pub(super) fn levels(page: &Page, request: &ApiRequest) -> ApiResult {
     let tables = if edit == newest { live_tables(page, total) } else { past_tables(page, edit)? };
     let stats = store.db.stats();
     let is_live = edit == newest;
+    let past = LevelStats::of_tables(&tables.sums);
     let mut head = json!({
         "edit": edit,
         "edits": len,
         "at": if is_live { page.shared.clock.wall_us() / 1000 } else { tables.at },
         "keyRange": { "smallest": KeyBytes::new(store, &tables.smallest), "largest": KeyBytes::new(store, &tables.largest) },
         "memtables": if is_live { memtables(&stats) } else { Vec::new() },
-        "levels": if is_live { levels_json(&stats) } else { past_levels(&tables.sums) },
+        "levels": levels_json(if is_live { &stats.levels } else { &past }),
         "jobs": if is_live { super::jobs::jobs(page, &stats) } else { Vec::new() },
     })
     .to_string();
@@ -183,21 +185,8 @@ fn short(position: f64) -> f64 {
     (position * 1e7).round() / 1e7
 }
 
-fn memtables(stats: &Stats) -> Vec<Value> {
-    let state = |state| match state {
-        MemtableState::Active => "active",
-        MemtableState::Immutable => "immutable",
-        _ => "flushing",
-    };
-    let rows = stats.memtables.iter();
-    rows.map(
-        |row| json!({ "bytes": row.bytes, "limit": row.limit, "entries": null, "state": state(row.state) }),
-    )
-    .collect()
-}
-
-fn levels_json(stats: &Stats) -> Vec<Value> {
-    let rows = stats.levels.iter().enumerate();
+fn levels_json(levels: &[LevelStats]) -> Vec<Value> {
+    let rows = levels.iter().enumerate();
     rows.map(|(level, row)| {
         let score = match (row.compaction_files, row.max_bytes) {
             (Some(files), _) => row.files as f64 / files as f64,
@@ -211,17 +200,6 @@ fn levels_json(stats: &Stats) -> Vec<Value> {
             "files": row.files,
             "filesLimit": row.max_files,
             "score": score,
-        })
-    })
-    .collect()
-}
-
-/// Levels of an earlier moment. Their limits are unknown.
-fn past_levels(sums: &[(usize, u64)]) -> Vec<Value> {
-    let rows = sums.iter().enumerate();
-    rows.map(|(level, (files, bytes))| {
-        json!({
-            "level": level, "bytes": bytes, "limit": null, "files": files, "filesLimit": null, "score": 0.0,
         })
     })
     .collect()

@@ -21,6 +21,7 @@ mod edit_log;
 mod event_streams;
 mod health;
 mod history;
+mod indexed_db;
 mod jobs;
 mod json_bytes;
 mod key_positions;

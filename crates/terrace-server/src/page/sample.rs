@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::Serialize;
-use terrace::{Stats, Ticker, Timer};
+use terrace::{MemtableState, Stats, Ticker, Timer};
 
 use super::health::Health;
 use crate::command::{Flags, all_commands, slot_of};
@@ -36,6 +36,8 @@ pub(super) struct Sample {
     pub(super) blocked_clients: usize,
     pub(super) memory: SampledMemory,
     pub(super) disk: SampledDisk,
+    /// The active memtable first, then from the oldest to the newest.
+    pub(super) memtables: Vec<SampledMemtable>,
     pub(super) bytes_in: f64,
     pub(super) bytes_out: f64,
     /// Share of the block reads that the cache or a mapping served.
@@ -66,6 +68,15 @@ pub(super) struct SampledMemory {
 pub(super) struct SampledPart {
     pub(super) name: &'static str,
     pub(super) bytes: usize,
+}
+
+/// Memtable.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct SampledMemtable {
+    bytes: usize,
+    limit: usize,
+    entries: u64,
+    state: &'static str,
 }
 
 /// Use of the storage.
@@ -118,7 +129,7 @@ impl Totals {
             filters: [ticker(Ticker::FilterNegative), ticker(Ticker::FilterFalsePositive)],
             stall_micros: Timer::all()
                 .filter(|timer| timer.is_stall())
-                .map(|timer| (timer, stats.timer(timer).sum_micros))
+                .map(|timer| (timer, stall_micros(timer, stats)))
                 .collect(),
             flushed_bytes: shared.engine_events.flushed_bytes(),
             compaction: [
@@ -164,6 +175,7 @@ impl Totals {
             blocked_clients: shared.blocked.len() + shared.pause.waiting(),
             memory: sampled_memory(shared, stats),
             disk: self.sampled_disk(shared, stats),
+            memtables: memtables(stats),
             bytes_in: rate(self.bytes_in, earlier.bytes_in),
             bytes_out: rate(self.bytes_out, earlier.bytes_out),
             cache_hit: share(self.cache, earlier.cache),
@@ -204,6 +216,28 @@ impl Totals {
                 .then(|| self.compaction[1] as f64 / self.flushed_bytes as f64),
         }
     }
+}
+
+/// Describes the memtables.
+pub(super) fn memtables(stats: &Stats) -> Vec<SampledMemtable> {
+    let state = |state| match state {
+        MemtableState::Active => "active",
+        MemtableState::Immutable => "immutable",
+        _ => "flushing",
+    };
+    let rows = stats.memtables.iter().map(|row| SampledMemtable {
+        bytes: row.bytes,
+        limit: row.limit,
+        entries: row.entries,
+        state: state(row.state),
+    });
+    rows.collect()
+}
+
+/// Time of all stalls with the cause `timer`, present ones included.
+fn stall_micros(timer: Timer, stats: &Stats) -> u64 {
+    let present = stats.stalled_writers.iter().find(|stall| stall.cause == timer);
+    stats.timer(timer).sum_micros + present.map_or(0, |stall| stall.time.as_micros() as u64)
 }
 
 fn sampled_memory(shared: &Shared, stats: &Stats) -> SampledMemory {

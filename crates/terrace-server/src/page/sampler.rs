@@ -71,6 +71,9 @@ fn sample(page: &Page, before: &Totals) -> Totals {
     let mut sample = now.since(before, shared, &stats);
     let misses = now.cache_misses_since(before);
     sample.health = Health::of(shared, &stats, &sample, misses, &page.latest().health);
+    if let Some(cause) = sample.health.refusal() {
+        shared.engine_events.mark_refusal(sample.at, cause);
+    }
     page.history.lock().push(&sample);
     page.streams.send("second", &sample);
     *page.latest.lock() = Arc::new(sample);

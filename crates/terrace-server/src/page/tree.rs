@@ -12,9 +12,12 @@ use serde_json::{Value, json};
 use super::Page;
 use super::api::ApiRequest;
 use super::api_result::{ApiError, ApiResult, json};
+use super::indexed_db::{self, Ids};
 use super::json_bytes::KeyBytes;
 use super::key_schemes::KeySchemes;
-use super::keys::{ListedKey, MAX_SCAN_TIME, cursor, database, from, listed_key, record_bounds};
+use super::keys::{
+    ListedKey, MAX_SCAN_TIME, cursor, database, from, listed_key, prefix_range, record_bounds, scan,
+};
 use super::state::SEPARATOR;
 use crate::store::{KeyRange, Scratch, View, prefix_end};
 
@@ -43,10 +46,10 @@ pub(super) fn tree(page: &Page, request: &ApiRequest) -> ApiResult {
     if separator.is_empty() || separator.len() > MAX_SEPARATOR {
         return Err(ApiError::bad_request("The argument \"separator\" has no bytes, or more than 16."));
     }
-    if !store.is_bytewise() {
-        return Err(ApiError::bad_request("The keys are not in byte order, so they form no tree."));
-    }
     let count = request.query.number("count", DEFAULT_COUNT)?.clamp(1, MAX_COUNT) as usize;
+    if !store.is_bytewise() {
+        return tree_of_foreign_order(page, request, prefix, count);
+    }
     let begin = from(store, request)?.unwrap_or_else(|| prefix.to_vec());
     let clock = &page.shared.clock;
     let end = clock.monotonic() + MAX_SCAN_TIME;
@@ -64,6 +67,24 @@ pub(super) fn tree(page: &Page, request: &ApiRequest) -> ApiResult {
         _ => None,
     };
     Ok(json(&json!({ "nodes": nodes, "next": next })))
+}
+
+/// Tree of keys that are not in byte order: that of IndexedDB, or a list of keys.
+fn tree_of_foreign_order(page: &Page, request: &ApiRequest, prefix: &[u8], count: usize) -> ApiResult {
+    let store = &page.shared.store;
+    let from = from(store, request)?;
+    if indexed_db::is_indexed_db(store)
+        && let Some((nodes, next)) = indexed_db::nodes(page, prefix, from.clone(), count)?
+    {
+        return Ok(json(&json!({ "nodes": nodes, "next": next })));
+    }
+    let mut range = prefix_range(store, prefix);
+    range.begin = from.or(range.begin);
+    // The range of a node has its keys only.
+    let is_node = indexed_db::is_indexed_db(store) && matches!(Ids::parse(prefix), Some((_, [])));
+    let (keys, next) = scan(page, 0, range, if is_node { &[] } else { prefix }, count)?;
+    let nodes: Vec<Value> = keys.into_iter().map(indexed_db::leaf).collect();
+    Ok(json(&json!({ "nodes": nodes, "next": next.map(|key| cursor(store, key)) })))
 }
 
 /// Iterator over the children of a prefix.

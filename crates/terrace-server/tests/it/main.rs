@@ -24,6 +24,7 @@ mod ordered;
 mod ordered_model;
 mod page;
 mod page_changes;
+mod page_directories;
 mod page_document;
 mod page_in_browser;
 mod page_trust;

@@ -29,7 +29,7 @@ fn call_all(browser: &Browser) {
 }
 
 /// Calls every path of the API that reads, except for `left_out`.
-fn call_all_but(browser: &Browser, left_out: &[&str]) {
+pub(crate) fn call_all_but(browser: &Browser, left_out: &[&str]) {
     let paths = [
         "state",
         "sample",
@@ -97,52 +97,4 @@ fn view_follows_a_writer() {
     db.compact_range(None, None).unwrap();
     wait_for(|| browser.api("levels")["edits"].as_u64().unwrap() > edits);
     db.close().unwrap();
-}
-
-#[test]
-fn directory_of_a_browser() {
-    let dir = tempfile::tempdir().unwrap();
-    let order: std::sync::Arc<dyn terrace::Comparator> =
-        std::sync::Arc::new(terrace_format::comparator::IndexedDb);
-    let options = Options::default().create_if_missing(true).comparator(std::sync::Arc::clone(&order));
-    let db = Db::open(dir.path(), &options).unwrap();
-    // The schema version, and records with numbers of one and two bytes.
-    let mut keys: Vec<Vec<u8>> = vec![vec![0, 0, 0, 0, 0]];
-    for number in 1..100 {
-        keys.push([&[0, 1, 1, 1, 3][..], &f64::from(number).to_ne_bytes()].concat());
-    }
-    for key in &keys {
-        db.put(key, "value").unwrap();
-    }
-    db.flush().unwrap();
-    db.close().unwrap();
-    let server = Server::start(dir.path(), |config| {
-        config.engine = Options::default().comparator(order);
-        config.port = None;
-        config.read_only = true;
-        config.page = Some(page());
-    });
-    let browser = Browser::open(&server);
-    assert_eq!(browser.api("state")["comparator"], "idb_cmp1");
-    call_all_but(&browser, &["tree?separator=/", "value?key=CH/Bern"]);
-    let mut lists = Vec::new();
-    for direction in ["forward", "backward"] {
-        let mut found: Vec<String> = Vec::new();
-        let mut cursor = String::new();
-        loop {
-            let part = browser.api(&format!("keys?direction={direction}&count=7&from={cursor}"));
-            found.extend(part["keys"].as_array().unwrap().iter().map(|row| row["key"].to_string()));
-            let Some(next) = part["next"].as_str() else { break };
-            cursor = next.to_owned();
-        }
-        assert_eq!(found.len(), keys.len(), "{direction}");
-        lists.push(found);
-    }
-    lists[1].reverse();
-    assert_eq!(lists[0], lists[1]);
-    let first = browser.api("keys?count=2");
-    assert_eq!(first["keys"][0]["scheme"], "IndexedDB: schema version");
-    assert_eq!(first["keys"][1]["scheme"], "IndexedDB: record");
-    assert_eq!(browser.get("/api/v1/keys?prefix=a").status, 400);
-    assert_eq!(browser.get("/api/v1/tree").status, 400);
 }

@@ -43,14 +43,16 @@ export function levels(name, now, large, edit, edits) {
     const limit = level === 0 ? null : 16 * MIB * 8 ** (level - 1) * (large ? 6 : 1);
     return { level, bytes, limit, files: own.length, filesLimit: level === 0 ? 36 : null, score: level === 0 ? level0 / 4 : bytes / limit };
   });
-  const memtables = [{ bytes: immutable ? 7.9 * MIB : 5.1 * MIB, limit: 8 * MIB, entries: 30211, state: "active" }];
-  for (let i = 0; i < immutable; i += 1) {
-    memtables.push({ bytes: 8 * MIB, limit: 8 * MIB, entries: 48000, state: i === immutable - 1 ? "flushing" : "immutable" });
-  }
   return {
     edit, edits, at: now - (edits - 1 - edit) * 20000, keyRange: { smallest: record("AD/Andorra"), largest: record("ZW/Harare") },
-    memtables, levels: list, tables, jobs: jobs(name, now, tables),
+    memtables: memtables(immutable), levels: list, tables, jobs: jobs(name, now, tables),
   };
+}
+
+export function memtables(immutable) {
+  const list = [{ bytes: immutable ? 7.9 * MIB : 5.1 * MIB, limit: 8 * MIB, entries: 30211, state: "active" }];
+  for (let i = 0; i < immutable; i += 1) list.push({ bytes: 8 * MIB, limit: 8 * MIB, entries: 48000, state: i ? "immutable" : "flushing" });
+  return list;
 }
 
 export function jobs(name, now, tables) {

@@ -1,4 +1,5 @@
-// Takes the pictures of docs/guide/page.md from planted states: `node pictures.mjs DIR`.
+// Takes the pictures of docs/guide/page.md that a mock server shows: `node pictures.mjs DIR`.
+// stalls.mjs takes those of a real server.
 import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { close, executable, load, onPage } from "./browser.mjs";
@@ -6,10 +7,6 @@ import { close, executable, load, onPage } from "./browser.mjs";
 const directory = process.argv[2];
 
 const desktop = { width: 1200, height: 800 };
-// The guide shows the upper part of a stall: the cause is there.
-const upper = { x: 0, y: 0, width: 1200, height: 400 };
-const withCharts = { ...upper, height: 664 };
-
 const choose = async (page) => {
   await page.keyboard.press("/");
   await page.keyboard.type("FR:");
@@ -20,13 +17,9 @@ const choose = async (page) => {
   await page.mouse.move(2, 2);
 };
 
-// Name of the picture, its settings and its part of the page, and what happens before it is taken.
+// Name of the picture, its settings, and what happens before it is taken.
 const PICTURES = [
   ["healthy", { viewport: desktop }, choose],
-  ["level-0-full", { state: "level-0-full", theme: "dark", viewport: desktop, clip: upper }],
-  ["starved-flush", { state: "starved-flush", viewport: desktop, clip: upper }],
-  ["disk-full", { state: "disk-full", viewport: desktop, clip: upper }],
-  ["cold-cache", { state: "cold-cache", theme: "dark", viewport: desktop, clip: withCharts }],
   ["phone", { state: "level-0-full", viewport: { width: 360, height: 740 } }],
 ];
 
@@ -39,7 +32,7 @@ for (const [name, settings, act] of PICTURES) {
   await onPage(settings, async (page) => {
     await act?.(page);
     await page.waitForTimeout(1500);
-    await page.screenshot({ path: path.join(directory, `${name}.png`), clip: settings.clip });
+    await page.screenshot({ path: path.join(directory, `${name}.png`) });
   });
 }
 await close();

@@ -1,5 +1,7 @@
 // Planted states of a database for the mock server: the figures that the real server would send.
 // Each state is a function from a second to changes of the healthy figures.
+import { memtables } from "./levels.mjs";
+
 const MIB = 1 << 20;
 const GIB = 1 << 30;
 
@@ -62,7 +64,7 @@ export function sample(name, now, age = 0) {
     at: now - age * 1000, reads: f.reads, writes: f.writes, commands: f.commands, p50Us: f.p50Us, p99Us: f.p99Us, longestUs: f.longestUs,
     clients: f.clients, blockedClients: f.blockedClients,
     memory: { total, limit: LIMIT, parts: [{ name: "block cache", bytes: total * 0.7 }, { name: "memtables", bytes: total * 0.2 }, { name: "tables", bytes: total * 0.1 }] },
-    disk: { bytes: 3.2 * GIB, free: f.free, writeAmp: f.writeAmp }, bytesIn: f.writes * 120, bytesOut: f.reads * 210,
+    disk: { bytes: 3.2 * GIB, free: f.free, writeAmp: f.writeAmp }, memtables: memtables(f.immutable), bytesIn: f.writes * 120, bytesOut: f.reads * 210,
     cacheHit: f.cacheHit, filterUseful: f.filterUseful, stallSeconds: f.stalls.reduce((sum, stall) => sum + stall.seconds, 0), stalls: f.stalls,
     flushBytes: f.flushBytes, compactionReadBytes: f.compactionReadBytes, compactionWrittenBytes: f.compactionWrittenBytes,
     delayedWriteRate: f.delayedWriteRate ?? null, health: f.health,

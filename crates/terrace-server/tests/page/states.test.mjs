@@ -2,18 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load, onPage, resolve } from "./browser.mjs";
+import { marks } from "./marks.mjs";
 import { readFileSync } from "node:fs";
-
-async function marks(page) {
-  return page.evaluate(() => ({
-    health: document.querySelector(".health").dataset.state,
-    words: document.querySelector(".health strong").textContent,
-    figures: [...document.querySelectorAll(".figure[data-mark]")].map((one) => one.querySelector("dt").textContent),
-    levels: [...document.querySelectorAll(".level-labels [data-mark]")].map((one) => one.textContent),
-    charts: [...document.querySelectorAll(".chart[data-mark]")].map((one) => one.dataset.chart),
-    causes: [...document.querySelectorAll(".cause")].map((one) => one.textContent.replace(/^[\d.]+\s\S+ /, "")),
-  }));
-}
 
 // Compares the marks of a state with the expected ones. No other function reads them.
 function check(state, expected) {

@@ -17,6 +17,9 @@ use crate::memtable::Memtable;
 use crate::sync::Arc;
 use crate::table::{FinishedTable, TableWriter};
 
+/// Number of entries after which a flush reports its progress: some ten microseconds.
+const PROGRESS_STEP: u64 = 64;
+
 /// Writes `memtable` to the table file `number`. Returns None, and leaves no file, if it is empty.
 ///
 /// All writes in `memtable` are visible, and no present or later reader of the table has a sequence
@@ -35,11 +38,17 @@ pub(crate) fn build_table(
     let mut table = TableWriter::create(env, directory, number, options)?;
     let mut entries = memtable.iter();
     entries.seek_to_first();
+    let mut count = 0_u64;
+    memtable.set_flushed_entries(count);
     while let Some((key, value)) = entries.entry() {
         // A damaged log may hold one write twice; the memtable returns the later one first.
         if let Err(error) = table.add_unless_duplicate(key, value) {
             table.abandon();
             return Err(error);
+        }
+        count += 1;
+        if count % PROGRESS_STEP == 0 {
+            memtable.set_flushed_entries(count);
         }
         // Every reader sees this version or a newer one.
         let hides_older_versions = key::trailer(key) >> 8 <= smallest_snapshot;

@@ -4,13 +4,17 @@ use std::fmt;
 use std::fmt::Write;
 use std::time::Duration;
 
+use terrace_format::version_edit::NUM_LEVELS;
+
 use super::Db;
+use super::components::stalled_writers::StalledWriters;
 use super::inner::{DbInner, DbState, FlushState};
 use crate::compaction::picker::{L0_COMPACTION_TRIGGER, L0_STOP_WRITES_TRIGGER, LevelTargets};
 use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::stats::{HistogramData, Ticker, Timer};
 use crate::sync::Ordering;
+use crate::version::total_size;
 
 /// Statistics of an open database: counts and durations since its open, and its present state.
 ///
@@ -24,6 +28,8 @@ pub struct Stats {
     pub levels: Vec<LevelStats>,
     /// Present memory use.
     pub memory: MemoryUse,
+    /// Writers that wait at present. The timers count a stall when it ends.
+    pub stalled_writers: Vec<StalledWriters>,
     /// The running compaction.
     pub running_compaction: Option<CompactionStatus>,
     /// Number of memtables that wait for their flush or are being flushed.
@@ -44,6 +50,11 @@ pub struct MemtableStats {
     pub bytes: usize,
     /// Bytes at which the active memtable becomes immutable. It changes with the load.
     pub limit: usize,
+    /// Number of its puts and deletes.
+    pub entries: u64,
+    /// Number of entries that the flush has passed. The flush passes hidden versions without a
+    /// count, so it may end before `entries`.
+    pub flushed_entries: u64,
     /// State of the memtable.
     pub state: MemtableState,
 }
@@ -129,6 +140,37 @@ pub struct CompactionStatus {
     pub bytes_read: u64,
     /// Time since its begin.
     pub time: Duration,
+}
+
+impl LevelStats {
+    /// Describes levels with these numbers and bytes of tables, with their limits. Missing levels
+    /// are empty, and the work of the levels is 0.
+    ///
+    /// ```
+    /// use terrace::LevelStats;
+    ///
+    /// let levels = LevelStats::of_tables(&[(3, 12_000_000), (0, 0), (9, 60_000_000)]);
+    /// assert_eq!((levels[0].files, levels[0].max_files), (3, Some(36)));
+    /// assert_eq!(levels[1].max_bytes, Some(12_000_000)); // a fifth of level 2
+    /// assert_eq!(levels[2].max_bytes, None); // the deepest level
+    /// ```
+    pub fn of_tables(tables: &[(usize, u64)]) -> Vec<LevelStats> {
+        let tables: [(usize, u64); NUM_LEVELS] =
+            std::array::from_fn(|level| tables.get(level).copied().unwrap_or_default());
+        let targets = LevelTargets::of_sizes(tables.map(|(_, bytes)| bytes));
+        let row = |(level, (files, bytes)): (usize, (usize, u64))| LevelStats {
+            files,
+            bytes,
+            max_bytes: (level > 0)
+                .then(|| targets.max_bytes(level))
+                .filter(|bytes| bytes.is_finite())
+                .map(|bytes| bytes as u64),
+            compaction_files: (level == 0).then_some(L0_COMPACTION_TRIGGER),
+            max_files: (level == 0).then_some(L0_STOP_WRITES_TRIGGER),
+            ..LevelStats::default()
+        };
+        tables.into_iter().enumerate().map(row).collect()
+    }
 }
 
 impl Stats {
@@ -269,6 +311,7 @@ impl DbInner {
             timers: Timer::all().map(|timer| metrics.timers.get(timer)).collect(),
             levels: Vec::new(),
             memory: self.memory_use(),
+            stalled_writers: Vec::new(),
             running_compaction: None,
             immutable_memtables: 0,
             memtables: Vec::new(),
@@ -278,21 +321,15 @@ impl DbInner {
         let now = self.options.env.clock.monotonic();
         let state = self.state.lock();
         let version = &state.version_set.version;
-        let targets = LevelTargets::new(version);
-        let levels = version.levels.iter().zip(&state.compaction_stats).enumerate();
+        let tables: Vec<(usize, u64)> =
+            version.levels.iter().map(|files| (files.len(), total_size(files))).collect();
+        let levels = LevelStats::of_tables(&tables).into_iter().zip(&state.compaction_stats);
         stats.levels = levels
-            .map(|(level, (files, work))| LevelStats {
-                files: files.len(),
-                bytes: targets.level_size(level),
-                max_bytes: (level > 0)
-                    .then(|| targets.max_bytes(level))
-                    .filter(|bytes| bytes.is_finite())
-                    .map(|bytes| bytes as u64),
-                compaction_files: (level == 0).then_some(L0_COMPACTION_TRIGGER),
-                max_files: (level == 0).then_some(L0_STOP_WRITES_TRIGGER),
+            .map(|(level, work)| LevelStats {
                 time: work.time,
                 bytes_read: work.bytes_read,
                 bytes_written: work.bytes_written,
+                ..level
             })
             .collect();
         stats.running_compaction = state.running_compaction.as_ref().map(|running| CompactionStatus {
@@ -304,6 +341,7 @@ impl DbInner {
             bytes_read: self.compaction_progress.bytes_read.load(Ordering::Relaxed),
             time: now.saturating_sub(running.started_at),
         });
+        stats.stalled_writers = state.stalls.by_cause(now);
         stats.immutable_memtables = state.immutable_memtables.len();
         stats.memtables = self.memtable_stats(&state);
         stats
@@ -311,15 +349,28 @@ impl DbInner {
 
     fn memtable_stats(&self, state: &DbState) -> Vec<MemtableStats> {
         let limit = self.memtable_sizer.size();
-        let row = |memtable: &Memtable, state| MemtableStats { bytes: memtable.memory_usage(), limit, state };
-        let immutable = state.immutable_memtables.iter().map(|immutable| {
-            let state = match immutable.flush_state {
+        let row = |memtable: &Memtable, entries, state| MemtableStats {
+            bytes: memtable.memory_usage(),
+            limit,
+            entries,
+            flushed_entries: memtable.flushed_entries(),
+            state,
+        };
+        let mut sequence = state.version_set.last_sequence;
+        let mut rows = Vec::with_capacity(state.immutable_memtables.len() + 1);
+        for immutable in &state.immutable_memtables {
+            let flush_state = match immutable.flush_state {
                 FlushState::Pending => MemtableState::Immutable,
                 FlushState::Running | FlushState::Done(_) => MemtableState::Flushing,
             };
-            row(&immutable.memtable, state)
-        });
-        std::iter::once(row(&state.memtable, MemtableState::Active)).chain(immutable).collect()
+            let entries = immutable.last_sequence.saturating_sub(sequence);
+            rows.push(row(&immutable.memtable, entries, flush_state));
+            sequence = immutable.last_sequence;
+        }
+        let visible = self.read_state.visible_seqno().load(Ordering::Relaxed);
+        let active = row(&state.memtable, visible.saturating_sub(sequence), MemtableState::Active);
+        rows.insert(0, active);
+        rows
     }
 
     /// Returns the present memory use.

@@ -98,6 +98,7 @@ use super::components::memtable_size::MemtableSizer;
 use super::components::obsolete_tables::ObsoleteTables;
 use super::components::read_state::ReadStateCell;
 use super::components::recovery_report::RecoveryReport;
+use super::components::stalled_writers::PresentStalls;
 use super::components::wal::WalWriter;
 use super::components::wal_sync::WalSync;
 use super::components::write_contention::WriteContention;
@@ -270,8 +271,8 @@ pub(super) struct DbState {
     pub(super) last_retryable_error: Option<Error>,
     /// Number of notifications of `DbInner::state_changed`.
     pub(super) change_count: u64,
-    /// Number of writers that wait in `make_room_for_write`.
-    pub(super) stalled_writers: usize,
+    /// Writers that wait in `make_room_for_write`.
+    pub(super) stalls: PresentStalls,
     /// True after close has waited for the last job. The next opener does the remaining work.
     pub(super) is_shut_down: bool,
 }

@@ -1,5 +1,7 @@
 //! Installation of version edits: MANIFEST first, then the shared state.
 
+use std::collections::{HashMap, HashSet};
+
 use terrace_format::filename::FileName;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
@@ -76,11 +78,12 @@ impl DbInner {
     ) -> Option<TableChanges> {
         self.options.listener.as_ref()?;
         let cause = cause.filter(|_| !edit.new_files.is_empty() || !edit.deleted_files.is_empty())?;
+        let entries_of: HashMap<u64, u64> =
+            new_tables.iter().map(|table| (table.file.number, table.stats.properties.num_entries)).collect();
         let added = edit.new_files.iter().map(|(level, file)| {
             let smallest = file.smallest.user_key().to_vec();
             let largest = file.largest.user_key().to_vec();
-            let finished = new_tables.iter().find(|table| table.file.number == file.number);
-            let entries = finished.map(|table| table.stats.properties.num_entries);
+            let entries = entries_of.get(&file.number).copied();
             (*level, TableInfo { entries, ..TableInfo::new(file.number, file.size, smallest, largest) })
         });
         Some(TableChanges { cause, added: added.collect(), removed: edit.deleted_files.clone() })
@@ -118,12 +121,16 @@ impl DbInner {
 /// that hides it. If the MANIFEST is lost, too, a repair takes all tables as live, and no deleted
 /// key reappears.
 fn files_removed_by(version_set: &VersionSet, edit: &VersionEdit) -> Vec<Arc<FileMeta>> {
+    if edit.deleted_files.is_empty() {
+        return Vec::new();
+    }
+    let added: HashSet<u64> = edit.new_files.iter().map(|(_, file)| file.number).collect();
     let mut deleted = edit.deleted_files.clone();
-    deleted.retain(|(_, number)| edit.new_files.iter().all(|(_, file)| file.number != *number));
+    deleted.retain(|(_, number)| !added.contains(number));
     deleted.sort_unstable_by(|a, b| b.cmp(a));
-    let levels = &version_set.version.levels;
-    let files = deleted
-        .into_iter()
-        .filter_map(|(level, number)| levels[level].iter().find(|file| file.number == number).cloned());
-    files.collect()
+    let numbers: HashSet<u64> = deleted.iter().map(|(_, number)| *number).collect();
+    let files = version_set.version.levels.iter().flatten();
+    let live: HashMap<u64, &Arc<FileMeta>> =
+        files.filter(|file| numbers.contains(&file.number)).map(|file| (file.number, file)).collect();
+    deleted.iter().filter_map(|(_, number)| live.get(number).map(|file| Arc::clone(file))).collect()
 }

@@ -38,6 +38,7 @@ pub use components::level_info::LevelInfo;
 pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
 pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
+pub use components::stalled_writers::StalledWriters;
 pub use db_stats::{
     CompactionStatus, LevelStats, MemoryPart, MemoryUse, MemtableState, MemtableStats, Stats,
 };

@@ -29,13 +29,15 @@ pub(crate) use insert_mode::InsertMode;
 use btree::BTree;
 
 use crate::internal_iterator::InternalIterator;
-use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Ordering};
 
 pub(crate) struct Memtable {
     comparator: InternalComparator,
     tree: Arc<BTree>,
     /// Number of hidden entries that scans skipped here. Relaxed: nothing else depends on it.
     skipped_entries: AtomicUsize,
+    /// Progress of the flush, in entries. Relaxed: only statistics read it.
+    flushed_entries: AtomicU64,
 }
 
 /// Number of skipped entries that triggers a flush. Skipping them takes a few milliseconds, about
@@ -59,7 +61,12 @@ impl Memtable {
     ) -> Arc<Memtable> {
         let user_comparator = Arc::clone(comparator.user_comparator());
         let tree = BTree::new(user_comparator, Arc::clone(pool), expected_bytes, fills_soon);
-        Arc::new(Memtable { comparator, tree: Arc::new(tree), skipped_entries: AtomicUsize::new(0) })
+        Arc::new(Memtable {
+            comparator,
+            tree: Arc::new(tree),
+            skipped_entries: AtomicUsize::new(0),
+            flushed_entries: AtomicU64::new(0),
+        })
     }
 
     /// Returns the approximate size of the records in bytes.
@@ -127,6 +134,16 @@ impl Memtable {
     /// Lets [`Memtable::record_skipped`] return true again, after a sixteenth of the limit.
     pub(crate) fn rearm_skip_trigger(&self) {
         self.skipped_entries.store(SKIPPED_ENTRIES_MAX / 16 * 15, Ordering::Relaxed);
+    }
+
+    /// Number of entries that the present flush has passed.
+    pub(crate) fn flushed_entries(&self) -> u64 {
+        self.flushed_entries.load(Ordering::Relaxed)
+    }
+
+    /// Sets the progress of the flush.
+    pub(crate) fn set_flushed_entries(&self, entries: u64) {
+        self.flushed_entries.store(entries, Ordering::Relaxed);
     }
 
     /// Returns true if an insert calls no user comparator.

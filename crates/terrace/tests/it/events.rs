@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 
 use terrace::env::fault::{FaultFs, FaultPlan};
 use terrace::env::mem::MemFs;
+use terrace::env::{Priority, ScheduledJob, Scheduler};
 use terrace::{
     Db, Env, Event, EventListener, Logger, MemtableState, Options, TableChangeCause, TableChanges, Ticker,
     Timer, WriteOptions,
@@ -196,7 +198,7 @@ fn statistics_of_levels_memtables_and_tables() {
     }
     let stats = db.stats();
     let active = stats.memtables[0];
-    assert_eq!((active.state, active.limit), (MemtableState::Active, 64 << 10));
+    assert_eq!((active.state, active.limit, active.entries), (MemtableState::Active, 64 << 10, 1000));
     assert!(active.bytes >= 1000 * 24, "{active:?}");
     assert_eq!((stats.levels[0].compaction_files, stats.levels[0].max_files), (Some(4), Some(36)));
     db.compact_range(None, None).unwrap();
@@ -210,4 +212,60 @@ fn statistics_of_levels_memtables_and_tables() {
     let levels = db.levels();
     let reads: u64 = levels.iter().flat_map(|level| level.files.iter().map(|file| file.reads)).sum();
     assert!((15_000..25_000).contains(&reads), "{reads}");
+}
+
+/// Scheduler whose jobs run when the test says so. After that, each waiting thread runs them.
+#[derive(Default)]
+struct HeldJobs {
+    jobs: Mutex<Vec<ScheduledJob>>,
+    is_released: AtomicBool,
+}
+
+impl fmt::Debug for HeldJobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HeldJobs")
+    }
+}
+
+impl Scheduler for HeldJobs {
+    fn schedule(&self, _priority: Priority, job: ScheduledJob) {
+        self.jobs.lock().unwrap().push(job);
+    }
+
+    fn run_one_here(&self) -> bool {
+        let job =
+            if self.is_released.load(Ordering::Relaxed) { self.jobs.lock().unwrap().pop() } else { None };
+        job.map(|job| job()).is_some()
+    }
+}
+
+#[test]
+fn statistics_list_a_stall_before_it_ends() {
+    let held = Arc::new(HeldJobs::default());
+    let (db, ..) = open(Env { scheduler: Arc::clone(&held) as _, ..Env::in_memory() });
+    let stalls = |db: &Db| db.stats().timer(Timer::FlushStall).count;
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            (0_u32..).find(|n| db.put(n.to_be_bytes(), [7; 200]).is_err() || stalls(&db) > 0).unwrap()
+        });
+        while db.stats().stalled_writers.is_empty() {
+            std::thread::yield_now();
+        }
+        let stats = db.stats();
+        // A failed comparison must not let the writer wait.
+        held.is_released.store(true, Ordering::Relaxed);
+        while !writer.is_finished() {
+            held.run_one_here();
+        }
+        let stall = stats.stalled_writers[0];
+        assert_eq!((stall.cause, stall.writers), (Timer::FlushStall, 1));
+        assert_eq!(stats.timer(Timer::FlushStall).count, 0);
+        // The statistics of the memtables have all entries.
+        let entries: u64 = stats.memtables.iter().map(|memtable| memtable.entries).sum();
+        assert_eq!(entries, stats.last_sequence);
+        assert!(stats.memtables.iter().all(|memtable| memtable.entries > 0 && memtable.flushed_entries == 0));
+        assert!(db.stats().stalled_writers.is_empty());
+        assert_eq!(stalls(&db), 1);
+        assert_eq!(u64::from(writer.join().unwrap()) + 1, db.stats().last_sequence);
+    });
 }

@@ -10,9 +10,12 @@ const { uPlot } = globalThis;
 // Colours with an alpha channel, for areas: all colours of the palette are #rrggbb.
 const faint = (colour) => `${colour}22`;
 
-function timeLabels(_, ticks) {
+function timeLabels(plot, ticks) {
   const step = ticks.length > 1 ? ticks[1] - ticks[0] : 0;
+  // A label needs space up to the edge.
+  const last = plot.posToVal(plot.bbox.width / devicePixelRatio - (step < 60 ? 20 : 8), "x");
   return ticks.map((at) => {
+    if (at > last) return "";
     const date = new Date(at * 1000);
     if (step >= 86400) return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
     const text = `${String(date.getHours()).padStart(2, "0")}:${String(date.getMinutes()).padStart(2, "0")}`;
@@ -23,16 +26,18 @@ function timeLabels(_, ticks) {
 function drawMarks(plot, chart, marks, step, colours) {
   const { ctx, bbox } = plot;
   const { min, max } = plot.scales.x;
-  const width = Math.max(1, (step / (max - min)) * bbox.width);
   const height = chart.causes ? bbox.height : HEIGHT_OF_MARK * devicePixelRatio;
   ctx.save();
   for (const mark of marks) {
-    const at = mark.at / 1000;
+    // The mark of a past stall is its end. The page itself marks each second of a stall.
+    const end = mark.at / 1000;
+    const begin = Math.max(min, end - Math.max(step, mark.isLive ? 0 : mark.seconds));
     if (mark.kind !== "stall" && mark.kind !== "refused") continue;
-    if (at < min || at > max) continue;
+    if (end < min || begin > max) continue;
+    const left = plot.valToPos(begin, "x", true);
     ctx.fillStyle = colours[causeOf(mark.cause).colour];
     if (chart.causes) ctx.globalAlpha = 0.22;
-    ctx.fillRect(plot.valToPos(at, "x", true) - width / 2, bbox.top + bbox.height - height, width + 0.5, height);
+    ctx.fillRect(left, bbox.top + bbox.height - height, Math.max(1, plot.valToPos(end, "x", true) - left) + 0.5, height);
   }
   ctx.restore();
 }

@@ -102,7 +102,8 @@ export function Charts() {
   const data = useMemo(() => condensed(columns, SECONDS[range]), [columns, live.changes, week, range]);
   if (!data.at.length) return html`<section class="charts" aria-busy="true"><h2>Charts</h2></section>`;
   const to = data.at[data.at.length - 1];
-  const window = { from: to - SECONDS[range], to };
+  // A young server fills the width, too.
+  const window = { from: Math.max(to - SECONDS[range], Math.min(data.at[0], to - 60)), to };
   const shown = only === "all" ? CHARTS : CHARTS.filter((chart) => chart.id === only);
   const key = (event) => {
     const next = event.key === "Escape" ? null : step(index, event.key, data.at.length);

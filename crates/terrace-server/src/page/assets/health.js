@@ -1,21 +1,29 @@
 // The parts of the page that a cause of slow operations concerns. The page marks them, so that the
 // eye finds the cause. The names of write stalls are those of docs/guide/monitoring.md.
 
+const OTHER = { colour: "cause-other", short: "waiting", parts: ["figure:p99", "chart:stalls"] };
+const STOPPED = ["figure:writes", "chart:stalls"];
+const FULL = { colour: "cause-space", short: "disk full", parts: ["figure:disk", ...STOPPED] };
+
 // Cause: colour of its marks, one word for the parts, words for the charts, and the parts of the page.
 export const CAUSES = {
-  delayed: { colour: "cause-compaction", short: "delayed", words: "delayed: compactions lag", parts: ["figure:writes", "chart:stalls"] },
-  compaction: { colour: "cause-compaction", short: "stopped", words: "waited for a compaction: level 0 is full", parts: ["figure:writes", "chart:stalls"], level: 0 },
+  delayed: { colour: "cause-compaction", short: "delayed", words: "delayed: compactions lag", parts: STOPPED },
+  compaction: { colour: "cause-compaction", short: "stopped", words: "waited for a compaction: level 0 is full", parts: STOPPED, level: 0 },
   flush: { colour: "cause-flush", short: "waiting", words: "waited for a flush", parts: ["figure:writes", "memtables", "chart:stalls", "chart:compactions"] },
-  no_space: { colour: "cause-space", short: "disk full", words: "waited for disk space", parts: ["figure:disk", "figure:writes", "chart:stalls"] },
-  new_log: { colour: "cause-other", short: "waiting", words: "waited for a new log file", parts: ["figure:p99", "chart:stalls"] },
-  publish: { colour: "cause-other", short: "waiting", words: "waited for earlier writes", parts: ["figure:p99", "chart:stalls"] },
-  sync: { colour: "cause-other", short: "waiting", words: "waited for a sync", parts: ["figure:p99", "chart:stalls"] },
-  cold_cache: { colour: "cause-other", short: "cold cache", words: "reads miss the block cache", parts: ["figure:p99", "chart:cache"] },
-  disk_full: { colour: "cause-space", short: "disk full", words: "the disk is full", parts: ["figure:disk", "figure:writes", "chart:stalls"] },
-  refused: { colour: "cause-space", short: "refused", words: "writes refused", parts: ["figure:writes", "chart:throughput"] },
+  no_space: { ...FULL, words: "waited for disk space" },
+  new_log: { ...OTHER, words: "waited for a new log file" },
+  publish: { ...OTHER, words: "waited for earlier writes" },
+  sync: { ...OTHER, words: "waited for a sync" },
+  cold_cache: { ...OTHER, short: "cold cache", words: "reads miss the block cache", parts: ["figure:p99", "chart:cache"] },
+  disk_full: { ...FULL, words: "the disk was full" },
+  no_resources: { colour: "cause-space", short: "failing", words: "background work failed", parts: STOPPED },
+  refused: { colour: "cause-space", short: "refused", words: "writes refused", parts: STOPPED },
 };
 
-export const causeOf = (name) => CAUSES[name] ?? { colour: "cause-other", short: "waiting", words: String(name ?? "unknown cause").replace(/_/g, " "), parts: ["chart:stalls"] };
+// Causes of refused writes. The page marks each second of them.
+export const REFUSALS = new Set(["disk_full", "no_resources", "refused", "sync"]);
+
+export const causeOf = (name) => CAUSES[name] ?? { ...OTHER, words: String(name ?? "unknown cause").replace(/_/g, " "), parts: ["chart:stalls"] };
 
 function longestStall(sample) {
   const stalls = [...(sample.stalls ?? [])].sort((a, b) => b.seconds - a.seconds);

@@ -48,7 +48,10 @@ export function KeyList({ prefix, prefixText, db, direction, start, changes, cho
     const stop = new AbortController();
     loading.current = stop;
     try {
-      const page = await get("keys", { prefix, direction: way, count: PAGE, db }, { cursor, signal: stop.signal });
+      const more = (from) => get("keys", { prefix, direction: way, count: PAGE, db }, { cursor: from, signal: stop.signal });
+      let page = await more(cursor);
+      // In a foreign order, a search may pass many keys before it finds one.
+      while (!page.keys.length && page.next) page = await more(page.next);
       setWindow((old) => add(old, page));
     } catch (error) {
       report(error);

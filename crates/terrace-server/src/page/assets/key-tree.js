@@ -23,6 +23,7 @@ function flatten(parent, rows = []) {
 
 // The part of a prefix that its parent does not show.
 function ownPart(node, parent) {
+  if (node.name) return node.name;
   if (node.prefix.text === undefined || parent?.prefix?.text === undefined) return oneLine(node.prefix);
   return oneLine({ text: node.prefix.text.slice(parent.prefix.text.length) });
 }

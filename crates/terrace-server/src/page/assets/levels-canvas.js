@@ -16,13 +16,13 @@ export class LevelsCanvas {
     this.mode = "age";
     this.model = null;
     this.jobs = [];
+    this.memtables = [];
     this.hover = null;
     this.selected = null;
     this.colours = null;
     this.stale = true;
     this.frame = 0;
     this.width = 0;
-    this.frames = 0;
   }
 
   resize(width, height) {
@@ -88,12 +88,12 @@ export class LevelsCanvas {
     if (!this.model || !this.colours || !this.width) return;
     if (this.stale) this.drawLayer();
     this.stale = false;
-    this.frames += 1;
     const context = this.canvas.getContext("2d");
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     context.drawImage(this.layer, 0, 0);
     context.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+    this.drawMemtables(context, this.model.rows[0]);
     for (const job of this.jobs) this.drawJob(context, job);
     if (this.hover) this.outline(context, this.hover, this.colours.muted, 1);
     if (this.selected) this.outline(context, this.selected, this.colours.ink, 2);
@@ -106,15 +106,17 @@ export class LevelsCanvas {
     const fills = shades(this.colours);
     const shade = shadeBy(this.mode, this.model.state);
     for (const row of this.model.rows) {
-      if (row.kind === "memtables") this.drawMemtables(context, row);
-      else this.drawLevel(context, row, fills, shade);
+      if (row.kind === "level") this.drawLevel(context, row, fills, shade);
     }
   }
 
+  // Memtables change faster than tables. A flush has its progress at the lower edge.
   drawMemtables(context, row) {
-    const slot = Math.min(176, (this.width * 0.6) / Math.max(4, this.model.state.memtables.length));
+    const { memtables } = this;
+    const slot = Math.min(176, (this.width * 0.6) / Math.max(4, memtables.length));
     const height = row.height - 12;
-    this.model.state.memtables.forEach((memtable, index) => {
+    const flushes = this.jobs.filter((job) => job.kind === "flush");
+    memtables.forEach((memtable, index) => {
       const x = index * slot;
       const width = slot - 8;
       const filled = Math.min(1, memtable.bytes / (memtable.limit || 1)) * width;
@@ -122,7 +124,10 @@ export class LevelsCanvas {
       box(context, x, row.top + 6, width, height, 3);
       context.fillStyle = memtable.state === "active" ? this.colours.accent : this.colours.second;
       box(context, x, row.top + 6, Math.max(2, filled), height, 3);
-      if (memtable.state === "flushing") this.hatch(context, x, row.top + 6, filled, height);
+      if (memtable.state !== "flushing") return;
+      this.hatch(context, x, row.top + 6, filled, height);
+      context.fillStyle = this.colours.ink;
+      context.fillRect(x, row.top + 3 + height, filled * (flushes.shift()?.progress ?? 0), 3);
     });
   }
 

@@ -1,25 +1,15 @@
 // Slider over the version edits that the server keeps, with the words of the edit it shows.
-import { html, useEffect, useState } from "./preact-htm.js";
-import { get } from "./api.js";
+import { html } from "./preact-htm.js";
 import { exact, time } from "./format.js";
+import { useReply } from "./store.js";
 
 export function History({ state, edit, onEdit }) {
   const live = edit === null;
   const last = Math.max(0, state.edits - 1);
   const value = live ? last : Math.min(edit, last);
-  const [words, setWords] = useState(null);
-  useEffect(() => {
-    setWords(null);
-    if (live) return undefined;
-    const stop = new AbortController();
-    const timer = setTimeout(() => get("edits", { from: value, count: 1 }, { signal: stop.signal }).then(([first]) => setWords(first), () => {}), 80);
-    return () => {
-      clearTimeout(timer);
-      stop.abort();
-    };
-  }, [live, value]);
+  const words = useReply("edits", live ? null : { from: value, count: 1 })?.[0].words;
   const go = (to) => onEdit(to >= last ? null : Math.max(0, to));
-  const text = live ? "live" : `edit ${exact(value + 1)} of ${exact(state.edits)}, ${time(state.at)}${words ? `, ${words.words}` : ""}`;
+  const text = live ? "live" : `edit ${exact(value + 1)} of ${exact(state.edits)}, ${time(state.at)}${words ? `, ${words}` : ""}`;
   return html`<div class="history" role="group" aria-label="History of the levels">
     <span class="when" aria-live="polite">${live ? time(state.at) : text}</span>
     <button class="quiet icon" onClick=${() => go(value - 1)} disabled=${value === 0} aria-label="Previous edit">‹</button>

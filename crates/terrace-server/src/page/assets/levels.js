@@ -9,12 +9,11 @@ import { History } from "./levels-history.js";
 import { BYTES, CREATED, ENTRIES, LEFT, LEVEL, NUMBER, READS, RIGHT, arrange, nearest } from "./levels-model.js";
 import { TableOfFiles } from "./levels-table.js";
 import { usePalette } from "./palette.js";
-import { database, jobs as liveJobs, latestEdit, report, sample, useCell, wantedKey } from "./store.js";
+import { database, jobs as liveJobs, latestEdit, report, sample, useCell, useReply, wantedKey } from "./store.js";
 import { Choice } from "./widgets.js";
 
 const MODES = [["age", "age"], ["reads", "reads"], ["size", "size"]];
 const ENDS = { age: ["old", "new"], reads: ["few", "many"], size: ["small", "large"] };
-const DETAIL_DELAY_MS = 120;
 // Minimum time between two loads of the levels: a busy database has many edits each second.
 const RELOAD_MS = 500;
 
@@ -49,19 +48,19 @@ function useLevels(edit) {
   return state;
 }
 
-function Figures({ model, marks }) {
+function Figures({ model, memtables, marks }) {
   return html`<table class="level-figures">
     <caption class="hidden">Levels</caption>
     <thead><tr><th class="name" scope="col"><span class="hidden">level</span></th><th scope="col">size</th><th scope="col" class="wide">files</th><th scope="col">score</th></tr></thead>
     <tbody>
       <tr style=${{ height: `${model.rows[0].height}px` }} data-mark=${marks.get("memtables")}>
-        <th scope="row"><span class="hidden">memtables</span></th><td>${bytes(model.state.memtables.reduce((sum, one) => sum + one.bytes, 0))}</td>
-        <td class="wide">${model.state.memtables.length}</td><td></td></tr>
-      ${model.rows.slice(1).map(({ facts, height, isKnown = facts.limit != null || facts.filesLimit != null }) => html`<tr key=${facts.level} style=${{ height: `${height}px` }} data-mark=${marks.get(`level:${facts.level}`)}>
+        <th scope="row"><span class="hidden">memtables</span></th><td>${bytes(memtables.reduce((sum, one) => sum + one.bytes, 0))}</td>
+        <td class="wide">${memtables.length}</td><td></td></tr>
+      ${model.rows.slice(1).map(({ facts, height }) => html`<tr key=${facts.level} style=${{ height: `${height}px` }} data-mark=${marks.get(`level:${facts.level}`)}>
         <th scope="row"><span class="hidden">${facts.level}</span></th>
         <td title=${facts.limit ? `target ${bytes(facts.limit)}` : ""}>${bytes(facts.bytes)}</td>
         <td class="wide">${exact(facts.files)}${facts.filesLimit ? html`<span class="of"> of ${facts.filesLimit}</span>` : ""}</td>
-        <td class=${facts.score >= 1 ? "over" : ""}><span class="meter"><i style=${{ width: `${Math.min(100, facts.score * 50)}%` }}></i></span>${isKnown ? facts.score.toFixed(1) : "–"}</td>
+        <td class=${facts.score >= 1 ? "over" : ""}><span class="meter"><i style=${{ width: `${Math.min(100, facts.score * 50)}%` }}></i></span>${facts.score ? facts.score.toFixed(1) : "–"}</td>
       </tr>`)}
     </tbody>
   </table>`;
@@ -91,20 +90,7 @@ function EndOfTable({ recordKey }) {
 
 // The sentence about one table; its keys come from a request of their own.
 function Detail({ table, now }) {
-  const [facts, setFacts] = useState(null);
-  const number = table?.[NUMBER];
-  useEffect(() => {
-    setFacts(null);
-    if (number === undefined) return undefined;
-    const stop = new AbortController();
-    const timer = setTimeout(() => {
-      get("table", { number }, { signal: stop.signal }).then(setFacts, () => {});
-    }, DETAIL_DELAY_MS);
-    return () => {
-      clearTimeout(timer);
-      stop.abort();
-    };
-  }, [number]);
+  const facts = useReply("table", table && { number: table[NUMBER] }, 120);
   if (!table) return null;
   const parts = [`level ${table[LEVEL]}`, bytes(table[BYTES]), table[ENTRIES] != null && `${exact(table[ENTRIES])} entries`, `${count(table[READS])} reads`, `${duration((now - table[CREATED]) / 1000)} old`];
   return html`<span class="detail"><b>${fileName(table[NUMBER])}</b> ${parts.filter(Boolean).join(" · ")}
@@ -129,7 +115,7 @@ function neighbour(model, place, key) {
 
 const MOVES = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]);
 
-function Picture({ model, jobs, mode, painter, onHover, onSelect, onView }) {
+function Picture({ model, memtables, jobs, mode, painter, onHover, onSelect, onView }) {
   const holder = useRef(null);
   const canvas = useRef(null);
   const colours = usePalette();
@@ -156,9 +142,8 @@ function Picture({ model, jobs, mode, painter, onHover, onSelect, onView }) {
     Object.assign(own, { hover: own.same(own.hover), selected: own.same(own.selected) });
   }, [model]);
   useEffect(() => {
-    painter.current.jobs = jobs;
-    painter.current.request();
-  }, [jobs]);
+    Object.assign(painter.current, { jobs, memtables }).request();
+  }, [jobs, memtables]);
 
   const drag = useRef(null);
   const move = (event) => {
@@ -205,7 +190,7 @@ function Picture({ model, jobs, mode, painter, onHover, onSelect, onView }) {
   return html`<div class="level-picture" ref=${holder} style=${{ height: `${model.height}px` }}>
     <canvas ref=${canvas} tabindex="0" role="img" aria-label="Tables of each level in key order. Arrow keys select a table, plus and minus zoom. The button 'files' shows the same facts as a table."
       onPointerMove=${move} onPointerLeave=${leave} onPointerDown=${press} onPointerUp=${() => { drag.current = null; }} onKeyDown=${key}></canvas>
-    <span class="memtable-words">${memtableWords(model.state.memtables)}</span>
+    <span class="memtable-words">${memtableWords(memtables)}</span>
   </div>`;
 }
 
@@ -232,11 +217,13 @@ export function Levels() {
   const state = useLevels(edit);
   const running = useCell(liveJobs);
   const layout = useCell(database)?.layout;
-  const marks = concerns(useCell(sample));
+  const second = useCell(sample);
+  const marks = concerns(second);
   const model = useMemo(() => state && arrange(state), [state]);
   if (!model) return html`<section class="levels" aria-busy="true"><h2>Levels</h2></section>`;
   const live = edit === null;
   const jobs = (live && running) || state.jobs || [];
+  const memtables = (live && second?.memtables) || state.memtables;
   const table = numberOf(selected) ?? numberOf(hover);
   const shown = table === undefined ? null : placed(model, table);
   const end = (key) => oneLine(userKey(key, layout) ?? key, 30);
@@ -256,9 +243,9 @@ export function Levels() {
         const part = row.kind === "memtables" ? "memtables" : `level:${row.level}`;
         return html`<span key=${part} style=${{ height: `${row.height}px` }} data-mark=${marks.get(part)}>${row.kind === "memtables" ? "mem" : row.level}</span>`;
       })}</div>
-      <${Picture} model=${model} jobs=${jobs} mode=${mode} painter=${painter} onView=${setView}
+      <${Picture} model=${model} memtables=${memtables} jobs=${jobs} mode=${mode} painter=${painter} onView=${setView}
         onHover=${(place) => setHover(place)} onSelect=${(place) => setSelected(place)} />
-      <${Figures} model=${model} marks=${marks} />
+      <${Figures} model=${model} memtables=${memtables} marks=${marks} />
     </div>
     <div class="bar foot">
       <div class="status" aria-live="polite">${shown ? html`<${Detail} table=${shown} now=${state.at} />` : jobs.map((job) => html`<span class="job">${jobWords(job)}</span>`)}

@@ -2,6 +2,7 @@
 // when the cell changes.
 import { useEffect, useState } from "./preact-htm.js";
 import { ApiError, get, listen } from "./api.js";
+import { REFUSALS } from "./health.js";
 
 function cell(initial) {
   const listeners = new Set();
@@ -29,6 +30,22 @@ export function useCell(source) {
   return value;
 }
 
+// Reply of the server to a request, soon after its arguments changed. Before, and without arguments: null.
+export function useReply(path, args, delay = 80) {
+  const [reply, setReply] = useState(null);
+  useEffect(() => {
+    setReply(null);
+    if (!args) return undefined;
+    const stop = new AbortController();
+    const timer = setTimeout(() => get(path, args, { signal: stop.signal }).then(setReply, () => {}), delay);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [JSON.stringify(args)]);
+  return reply;
+}
+
 // Facts of the database that do not change while the server runs.
 export const database = cell(null);
 // Figures of the latest second.
@@ -50,6 +67,8 @@ export const notice = cell(null);
 const HOUR_SECONDS = 3600;
 const MAX_EVENTS = 500;
 const MAX_MARKS = 2000;
+// A shorter stall is no mark, as in the history of the server.
+const MIN_MARK = 0.01;
 
 export function toColumns(history) {
   const columns = {};
@@ -75,8 +94,10 @@ function append(second) {
     if (columns[name].length > HOUR_SECONDS) columns[name].shift();
   }
   for (const stall of second.stalls ?? []) {
-    marks.push({ at: second.at, kind: "stall", cause: stall.cause, seconds: stall.seconds });
+    if (stall.seconds >= MIN_MARK) marks.push({ at: second.at, kind: "stall", cause: stall.cause, seconds: stall.seconds, isLive: true });
   }
+  const { state, cause } = second.health;
+  if (state === "bad" && REFUSALS.has(cause)) marks.push({ at: second.at, kind: "refused", cause, seconds: 1, isLive: true });
   if (marks.length > MAX_MARKS) marks.splice(0, marks.length - MAX_MARKS);
   hour.set({ columns, marks, changes: changes + 1 });
 }

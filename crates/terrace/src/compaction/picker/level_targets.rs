@@ -45,7 +45,12 @@ impl LevelTargets {
         for (size, files) in sizes.iter_mut().zip(&version.levels) {
             *size = total_size(files);
         }
-        let bottom_level = (1..NUM_LEVELS).rev().find(|&level| !version.levels[level].is_empty());
+        LevelTargets::of_sizes(sizes)
+    }
+
+    /// Targets of levels with these sizes. No table is empty.
+    pub(crate) fn of_sizes(sizes: [u64; NUM_LEVELS]) -> LevelTargets {
+        let bottom_level = (1..NUM_LEVELS).rev().find(|&level| sizes[level] > 0);
         let total = sizes[1..].iter().fold(0u64, |sum, size| sum.saturating_add(*size));
         LevelTargets { sizes, total, bottom_level: bottom_level.unwrap_or(MAX_MEM_COMPACT_LEVEL) }
     }

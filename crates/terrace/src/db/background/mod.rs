@@ -161,7 +161,7 @@ impl DbInner {
         let state = self.state.lock();
         let is_busy = state.scheduled_flushes > 0
             || state.is_compaction_scheduled
-            || state.stalled_writers > 0
+            || !state.stalls.is_empty()
             || !state.immutable_memtables.is_empty();
         drop(state);
         // Relaxed: a write that this load misses only allocates new memory.

@@ -21,6 +21,7 @@ pub(crate) mod read_state;
 pub(crate) mod recovery_flush;
 pub(crate) mod recovery_report;
 pub(crate) mod sorted_chunk;
+pub(crate) mod stalled_writers;
 pub(crate) mod subcompaction_queue;
 pub(crate) mod task_group;
 pub(crate) mod wal;

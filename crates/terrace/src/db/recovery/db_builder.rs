@@ -18,6 +18,7 @@ use crate::db::components::memory_budget::MemoryBudget;
 use crate::db::components::memtable_size::MemtableSizer;
 use crate::db::components::obsolete_tables::ObsoleteTables;
 use crate::db::components::read_state::ReadStateCell;
+use crate::db::components::stalled_writers::PresentStalls;
 use crate::db::components::wal::WalWriter;
 use crate::db::components::wal_sync::WalSync;
 use crate::db::components::write_contention::WriteContention;
@@ -231,7 +232,7 @@ fn new_state(set: VersionSet, memtable: Arc<Memtable>) -> DbState {
         retryable_failures: 0,
         last_retryable_error: None,
         change_count: 0,
-        stalled_writers: 0,
+        stalls: PresentStalls::default(),
         is_shut_down: false,
     }
 }

@@ -24,18 +24,15 @@ impl DbInner {
             if self.has_room(writer) {
                 return Ok(());
             }
-            let mut state = self.state.lock();
+            let state = self.state.lock();
             if let Some(cause) = self.stall_cause(&state) {
                 let state_at_begin = self.stall_state(&state);
-                state.stalled_writers += 1;
                 drop(state);
-                let waited = MutexGuard::unlocked(commit, || {
-                    self.timed_stall(cause, Some(state_at_begin), || {
+                MutexGuard::unlocked(commit, || {
+                    self.listed_stall(cause, Some(state_at_begin), || {
                         self.wait_until(|state| self.stall_cause(state).is_none())
                     })
-                });
-                self.state.lock().stalled_writers -= 1;
-                waited?;
+                })?;
                 continue;
             }
             drop(state);
@@ -62,7 +59,7 @@ impl DbInner {
     /// Waits without `commit` until a background job ends. Returns false if none is scheduled.
     fn wait_for_space(&self, commit: &mut MutexGuard<'_, Option<WalWriter>>) -> bool {
         MutexGuard::unlocked(commit, || {
-            self.timed_stall(Timer::NoSpaceStall, None, || self.wait_for_background_job())
+            self.listed_stall(Timer::NoSpaceStall, None, || self.wait_for_background_job())
         })
     }
 

@@ -45,6 +45,24 @@ impl DbInner {
         result
     }
 
+    /// Executes `wait` as [`DbInner::timed_stall`] does. The statistics list the stall meanwhile: it
+    /// may take minutes. The caller does not hold `state`.
+    #[cold]
+    pub(super) fn listed_stall<T>(
+        &self,
+        timer: Timer,
+        state_at_begin: Option<StallState>,
+        wait: impl FnOnce() -> T,
+    ) -> T {
+        let began_at = self.options.env.clock.monotonic();
+        self.state.lock().stalls.begin(timer, began_at);
+        self.timed_stall(timer, state_at_begin, || {
+            let result = wait();
+            self.state.lock().stalls.end(timer, began_at);
+            result
+        })
+    }
+
     /// Records a stall that has ended. The caller does not hold `state`.
     #[cold]
     pub(super) fn record_stall(&self, timer: Timer, state_at_begin: Option<StallState>, time: Duration) {

@@ -1,0 +1,53 @@
+// Memory of the page beside a real `terrace serve` under full load: `node heap.mjs PROGRAM`.
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { close, executable, load, onPage } from "./browser.mjs";
+import { random, readKeys, writeKeys } from "./load.mjs";
+import { RealServer } from "./real-server.mjs";
+
+const SECONDS = Number(process.env.TERRACE_PAGE_HEAP_SECONDS ?? 20);
+// Keys that the writers write again and again.
+const KEYS = 300_000;
+
+if (!executable || !load("playwright-core")) {
+  console.log("NOT TESTED: memory of the page beside a real server: chromium or playwright-core is not installed; see .ci/setup");
+  process.exit(3);
+}
+after(close);
+
+test(`memory does not grow in ${SECONDS} seconds of full load`, { timeout: SECONDS * 1000 + 120_000 }, async () => {
+  const server = await RealServer.start(process.argv[2], "cities", { args: ["--write-buffer", "1MiB"] });
+  const unlimited = () => 1e9;
+  try {
+    for (let i = 0; i < 2; i += 1) {
+      writeKeys(server, unlimited, KEYS);
+      readKeys(server, unlimited, () => random(KEYS));
+    }
+    await new Promise((done) => setTimeout(done, 3000));
+    await onPage({ address: server.link }, async (page) => {
+      const session = await page.context().newCDPSession(page);
+      const used = async () => {
+        await session.send("HeapProfiler.collectGarbage");
+        return (await session.send("Runtime.getHeapUsage")).usedSize;
+      };
+      // All buffers of events are full after a minute of this load.
+      await page.waitForTimeout(Math.min(60, SECONDS / 2) * 1000);
+      const elements = () => page.evaluate(() => document.querySelectorAll("*").length);
+      const sizes = [await used()];
+      const first = await elements();
+      const step = Math.max(5, SECONDS / 10);
+      for (let time = 0; time < SECONDS; time += step) {
+        await page.waitForTimeout(step * 1000);
+        sizes.push(await used());
+      }
+      const words = sizes.map((size) => (size / 2 ** 20).toFixed(1)).join(" ");
+      console.log(`MEASURED heap in MiB, each ${step} s of full load: ${words}; ${first} elements, then ${await elements()}`);
+      // An hour of seconds has 18 columns of 8 bytes, and there are at most 2,000 marks.
+      assert.ok(sizes.at(-1) < sizes[0] * 1.15 + 2 * 2 ** 20, words);
+      // The slow log, which the page shows, has at most 128 commands.
+      assert.ok((await elements()) <= first + 128 * 12);
+    });
+  } finally {
+    await server.stop();
+  }
+});
