@@ -54,6 +54,7 @@ test:  ## Check everything: format, lints, tidiness, tests, a share of every att
 	cargo check --package terrace --no-default-features $(CI) --quiet
 	cargo xtask check
 	cargo xtask bindings
+	cargo xtask redis-suites --share
 
 msrv:  ## Check with the oldest supported Rust
 	@.ci/msrv

@@ -10,9 +10,9 @@
 
 mod benchmarks;
 mod bindings;
-mod redis_suites;
 mod sanitize;
 mod serve_benchmarks;
+mod suites;
 mod tidy;
 mod torture;
 
@@ -69,8 +69,13 @@ static COMMANDS: &[Command] = &[
     },
     Command {
         name: "redis-suites",
-        help: "Run Redis' own suite against redis-server and terrace serve: [--program PATH] [--reuse-redis] [UNIT ...]",
-        run: redis_suites::run,
+        help: "Run Redis' own suite against redis-server and terrace serve: [--program PATH] [--reuse-redis] [--share] [UNIT ...]",
+        run: suites::run_redis,
+    },
+    Command {
+        name: "go-redis-suite",
+        help: "Run the suite of the client go-redis against redis-server and terrace serve: [--program PATH]",
+        run: suites::run_go_redis,
     },
     Command {
         name: "serve-benchmarks",

@@ -44,7 +44,7 @@ pub use fs::{
 pub use mapped_slice::MappedSlice;
 pub use mem_mapping::MemMapping;
 pub use prefetch::prefetch;
-pub use process::ProcessToken;
+pub use process::{ProcessTimes, ProcessToken};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use scheduler::{DeterministicScheduler, Priority, ScheduledJob, Scheduler, ThreadPool};
 pub use sticky_sync::StickySync;

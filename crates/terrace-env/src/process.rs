@@ -1,7 +1,37 @@
-//! Identity of the current process, without a system call.
+//! Identity of the current process, without a system call, and its processor times.
+
+use std::time::Duration;
 
 #[cfg(unix)]
 use crate::posix::fork_count;
+
+/// Processor times of all threads of a process since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessTimes {
+    /// Time in the program.
+    pub user: Duration,
+    /// Time in the kernel.
+    pub system: Duration,
+}
+
+impl ProcessTimes {
+    /// Returns the times of this process, or `None` if the system does not know them.
+    ///
+    /// ```
+    /// let before = terrace_env::ProcessTimes::current();
+    /// let sum: u64 = (0..1_000_000).fold(0, |sum, number| std::hint::black_box(sum ^ number));
+    /// let after = terrace_env::ProcessTimes::current();
+    /// if let (Some(before), Some(after)) = (before, after) {
+    ///     assert!(after.user + after.system >= before.user + before.system, "{sum}");
+    /// }
+    /// ```
+    pub fn current() -> Option<ProcessTimes> {
+        #[cfg(unix)]
+        return crate::posix::process_times();
+        #[cfg(not(unix))]
+        None
+    }
+}
 
 #[cfg(not(unix))]
 fn fork_count() -> usize {

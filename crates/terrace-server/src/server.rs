@@ -30,7 +30,7 @@ use crate::conn::{
 use crate::engine_events::EngineEvents;
 use crate::http;
 use crate::listeners::Listeners;
-use crate::metrics::{self, CommandTimes, ErrorCounts, LatencyEvents, SlowLog};
+use crate::metrics::{self, CommandTimes, ErrorCounts, LatencyEvents, LatencyPercentiles, SlowLog};
 use crate::page::{self, PageAccess};
 use crate::script::Scripts;
 use crate::settings::{self, FixedSettings, Settings};
@@ -192,10 +192,11 @@ fn new_shared(
         scripts: Scripts::new(config.scripts, Arc::clone(&env.clock)),
         login_attempts: LoginAttempts::default(),
         counters: Counters::default(),
-        command_times: CommandTimes::new(threads, crate::command::SLOTS),
+        command_times: CommandTimes::new(threads, crate::command::slot_count()),
         error_counts: ErrorCounts::default(),
         slow_log: SlowLog::default(),
         latency_events: LatencyEvents::default(),
+        latency_percentiles: LatencyPercentiles::default(),
         clock: Arc::clone(&env.clock),
         random: Arc::clone(&env.random),
         started_at: env.clock.monotonic(),

@@ -111,6 +111,12 @@ static SETTINGS: &[Setting] = &[
         set: Some(set_script_limit),
     },
     Setting {
+        name: "client-output-buffer-limit",
+        summary: "Unsent output at which a client is disconnected: class, hard, soft, seconds",
+        get: |shared| shared.clients.output_limits.text(),
+        set: Some(|shared, value| Ok(shared.clients.output_limits.set(value, parse_memory)?)),
+    },
+    Setting {
         name: "daemonize",
         summary: "The server stays in the foreground",
         get: |_| "no".into(),
@@ -143,6 +149,24 @@ static SETTINGS: &[Setting] = &[
             let ms = number(value, 0, i64::MAX)?;
             shared.latency_events.set_threshold_ms(ms.unsigned_abs());
             Ok(())
+        }),
+    },
+    Setting {
+        name: "latency-tracking",
+        summary: "INFO latencystats has the percentiles of commands",
+        get: |shared| yes_no(shared.latency_percentiles.is_shown()),
+        set: Some(|shared, value| {
+            shared.latency_percentiles.show(parse_yes_no(value)?);
+            Ok(())
+        }),
+    },
+    Setting {
+        name: "latency-tracking-info-percentiles",
+        summary: "Percentiles of INFO latencystats",
+        get: |shared| shared.latency_percentiles.text(),
+        set: Some(|shared, value| match shared.latency_percentiles.set(value) {
+            true => Ok(()),
+            false => Err("the percentiles should be numbers between 0.0 and 100.0".into()),
         }),
     },
     Setting {
@@ -243,7 +267,6 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("appendonly", "yes"),
     ("auto-aof-rewrite-min-size", "67108864"),
     ("auto-aof-rewrite-percentage", "100"),
-    ("client-output-buffer-limit", "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"),
     ("client-query-buffer-limit", "268435456"),
     ("cluster-enabled", "no"),
     ("crash-log-enabled", "yes"),
@@ -257,8 +280,6 @@ static WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("hz", "10"),
     ("io-threads", "1"),
     ("jemalloc-bg-thread", "yes"),
-    ("latency-tracking", "yes"),
-    ("latency-tracking-info-percentiles", "50 99 99.9"),
     ("lazyfree-lazy-eviction", "no"),
     ("lazyfree-lazy-expire", "no"),
     ("lazyfree-lazy-server-del", "no"),
@@ -437,10 +458,7 @@ fn checked(name: &str, initial: &str, value: &str) -> Result<String, String> {
             let percent = parse_u64(value.trim_end_matches('%').as_bytes()).filter(|percent| *percent <= 100);
             percent.map(|_| value.to_owned()).ok_or("percentage argument must be less or equal to 100".into())
         }
-        "yes" | "no" => match value.to_ascii_lowercase().as_str() {
-            value @ ("yes" | "no") => Ok(value.to_owned()),
-            _ => Err("argument must be 'yes' or 'no'".into()),
-        },
+        "yes" | "no" => parse_yes_no(value).map(yes_no),
         initial if parse_i64(initial.as_bytes()).is_some() => {
             let number = parse_memory(value).ok_or("argument couldn't be parsed into an integer")?;
             Ok(number.to_string())
@@ -468,6 +486,14 @@ fn parse_memory(text: &str) -> Option<i64> {
 
 fn yes_no(is_yes: bool) -> String {
     if is_yes { "yes".into() } else { "no".into() }
+}
+
+fn parse_yes_no(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("argument must be 'yes' or 'no'".into()),
+    }
 }
 
 /// Returns the integer `text`, if it is between `min` and `max`.

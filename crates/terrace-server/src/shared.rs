@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::conn::{BlockedClients, ClientRegistry, LoginAttempts, Monitors, Pause, PubSub, SlowPool, Tls};
 use crate::engine_events::EngineEvents;
-use crate::metrics::{CommandTimes, ErrorCounts, LatencyEvents, SlowLog};
+use crate::metrics::{CommandTimes, ErrorCounts, LatencyEvents, LatencyPercentiles, SlowLog};
 use crate::page::PageAccess;
 use crate::script::Scripts;
 use crate::settings::Settings;
@@ -54,6 +54,7 @@ pub(crate) struct Shared {
     pub(crate) error_counts: ErrorCounts,
     pub(crate) slow_log: SlowLog,
     pub(crate) latency_events: LatencyEvents,
+    pub(crate) latency_percentiles: LatencyPercentiles,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     /// Monotonic time of the start.

@@ -23,7 +23,6 @@ static ALLOWED: &[(&str, &str)] = &[
     ("crates/terrace-bench/src/engine/rocksdb_txn.rs", "calls RocksDB's C functions for transactions"),
     ("crates/terrace-bench/src/engine/lmdb_c.rs", "calls LMDB's C functions"),
     ("crates/terrace-bench/src/run/clock.rs", "reads the time stamp counter"),
-    ("crates/terrace-bench/src/run/resources.rs", "reads the processor time of the process"),
     ("crates/terrace-capi/", "implements functions for C and C++, and calls their callbacks"),
     (
         "crates/terrace-cli/src/terminal/closed_output.rs",

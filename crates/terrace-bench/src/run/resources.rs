@@ -6,6 +6,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use terrace_env::ProcessTimes;
+
 /// Resource counters of this process; `None` where the system does not provide them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceUsage {
@@ -23,17 +25,8 @@ impl ResourceUsage {
 }
 
 /// Processor time of all threads.
-#[allow(unsafe_code, reason = "calls getrusage")]
 fn process_cpu_time() -> Option<Duration> {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: the pointer is valid for the `rusage` that the call writes.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } != 0 {
-        return None;
-    }
-    // SAFETY: the call succeeded, so it initialised the whole `rusage`.
-    let usage = unsafe { usage.assume_init() };
-    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
-    Some(time(usage.ru_utime) + time(usage.ru_stime))
+    ProcessTimes::current().map(|times| times.user + times.system)
 }
 
 fn storage_bytes_written() -> Option<u64> {

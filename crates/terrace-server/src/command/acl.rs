@@ -12,7 +12,7 @@ pub(super) fn acl(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "acl", ACL)
 }
 
-static ACL: &[Subcommand] = &[
+pub(super) static ACL: &[Subcommand] = &[
     Subcommand { name: "cat", arity: -2, run: cat },
     Subcommand { name: "deluser", arity: -3, run: refuse },
     Subcommand { name: "dryrun", arity: -4, run: dryrun },

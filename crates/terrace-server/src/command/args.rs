@@ -67,6 +67,12 @@ impl<'a> Args<'a> {
         self.buffer.first() == Some(&b'*') && self.ranges.last().is_some_and(|(_, end)| *end as usize <= max)
     }
 
+    /// Size of the arguments as an array of the protocol.
+    pub(crate) fn encoded_len(&self) -> usize {
+        let head = |len: usize| 1 + len.to_string().len() + 2;
+        head(self.len()) + self.from(0).map(|arg| head(arg.len()) + arg.len() + 2).sum::<usize>()
+    }
+
     /// Copies of the bytes and the positions, for a later execution.
     pub(crate) fn to_owned(self) -> (Vec<u8>, Vec<ArgRange>) {
         let mut bytes = Vec::new();

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::execute::count_error_text;
 use super::subcommand::{Subcommand, dispatch};
-use super::{Args, Call};
+use super::{Args, Call, all_counted};
 use crate::conn::{Client, ClientType, PauseKind, ReplyMode, Unblocked};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::{Reply, parse_i64, parse_u64};
@@ -15,7 +16,7 @@ pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "client", CLIENT)
 }
 
-static CLIENT: &[Subcommand] = &[
+pub(super) static CLIENT: &[Subcommand] = &[
     Subcommand { name: "getname", arity: 2, run: getname },
     Subcommand { name: "getredir", arity: 2, run: getredir },
     Subcommand { name: "id", arity: 2, run: id },
@@ -93,8 +94,8 @@ pub(super) fn check_name(name: &[u8]) -> CommandResult {
     Err(Failure::reply("ERR Client names cannot contain spaces, newlines or special characters."))
 }
 
-fn info(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
-    let text = call.session.client.describe(call.shared.clock.monotonic()) + "\n";
+fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let text = call.session.client.describe(call.shared.clock.monotonic(), Some(args.encoded_len())) + "\n";
     call.reply.verbatim(&text);
     Ok(())
 }
@@ -112,7 +113,11 @@ fn list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         return Err(Failure::SYNTAX);
     }
     let now = call.shared.clock.monotonic();
-    let text: String = clients.iter().map(|client| client.describe(now) + "\n").collect();
+    let lines = clients.iter().map(|client| {
+        let is_caller = Arc::ptr_eq(client, &call.session.client);
+        client.describe(now, is_caller.then(|| args.encoded_len())) + "\n"
+    });
+    let text: String = lines.collect();
     call.reply.verbatim(&text);
     Ok(())
 }
@@ -255,6 +260,14 @@ fn getredir(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
+/// Counts a failure of the command that `client` is running.
+fn count_failed(call: &Call<'_>, client: &Client) {
+    let running = *client.last_command.lock();
+    if let Some((_, _, slot)) = all_counted().find(|(name, ..)| *name == running) {
+        call.shared.command_times.record_failed(call.view.scratch.slot, slot);
+    }
+}
+
 fn unblock(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let is_error = match args.len() {
         3 => false,
@@ -269,7 +282,10 @@ fn unblock(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         let mut reply = Reply::new();
         reply.set_resp3(waiter.is_resp3);
         if is_error {
-            reply.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            let text = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+            reply.error(text.as_bytes());
+            count_error_text(call.shared, text);
+            count_failed(call, &waiter.client);
         } else {
             reply.null_array();
         }

@@ -18,7 +18,7 @@ pub(super) fn command(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "command", COMMAND)
 }
 
-static COMMAND: &[Subcommand] = &[
+pub(super) static COMMAND: &[Subcommand] = &[
     Subcommand { name: "count", arity: 2, run: count },
     Subcommand { name: "docs", arity: -2, run: docs },
     Subcommand { name: "getkeys", arity: -4, run: getkeys },

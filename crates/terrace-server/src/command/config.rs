@@ -10,7 +10,7 @@ pub(super) fn config(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "config", CONFIG)
 }
 
-static CONFIG: &[Subcommand] = &[
+pub(super) static CONFIG: &[Subcommand] = &[
     Subcommand { name: "get", arity: -3, run: get },
     Subcommand { name: "resetstat", arity: 2, run: resetstat },
     Subcommand { name: "rewrite", arity: 2, run: rewrite },

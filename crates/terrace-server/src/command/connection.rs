@@ -99,7 +99,7 @@ fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> CommandResult {
             reason: "auth",
             object: b"AUTH".to_vec(),
             user: String::from_utf8_lossy(&user[..user.len().min(64)]).into_owned(),
-            client: call.session.client.describe(now),
+            client: call.session.client.describe(now, None),
             at: now,
             count: 0,
         });

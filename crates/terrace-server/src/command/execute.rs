@@ -47,10 +47,10 @@ pub(crate) fn execute<'a>(
     if checked.is_err()
         && let Some(command) = known
     {
-        shared.command_times.record_rejected(scratch.slot, table::slot_of(command));
+        shared.command_times.record_rejected(scratch.slot, table::counted(command, args).1);
     }
     let result = checked.and_then(|command| {
-        note_command(session, command);
+        note_command(session, command, args);
         if session.multi.is_some() && !command.flags.contains(Flags::NOT_QUEUED) {
             multi::queue(session, command, args, reply)
         } else {
@@ -83,10 +83,12 @@ pub(crate) fn execute<'a>(
     }
 }
 
-fn note_command(session: &mut Session, command: &'static Command) {
-    if !session.last_command.is_some_and(|(last, _)| std::ptr::eq(last, command)) {
-        session.last_command = Some((command, table::slot_of(command)));
-        *session.client.last_command.lock() = command.name;
+fn note_command(session: &mut Session, command: &'static Command, args: Args<'_>) {
+    let is_same = session.last_command.is_some_and(|(last, _)| std::ptr::eq(last, command));
+    if !is_same || !command.subcommands.is_empty() {
+        let (name, slot) = table::counted(command, args);
+        session.last_command = Some((command, slot));
+        *session.client.last_command.lock() = name;
     }
 }
 
@@ -194,7 +196,7 @@ pub(super) fn denied(shared: &Shared, session: &Session, denial: Denial) -> Fail
         reason,
         object: object[..object.len().min(128)].to_vec(),
         user: session.user.name.to_string(),
-        client: session.client.describe(now),
+        client: session.client.describe(now, None),
         at: now,
         count: 0,
     });

@@ -3,9 +3,11 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use terrace_env::ProcessTimes;
+
 use super::connection::REDIS_VERSION;
 use super::scan::count_keys;
-use super::{Args, Call, all_commands, slot_of};
+use super::{Args, Call, all_counted};
 use crate::conn::ChannelKind;
 use crate::failure::CommandResult;
 use crate::store::DATABASES;
@@ -136,13 +138,17 @@ fn replication(_call: &mut Call<'_>, text: &mut String) -> CommandResult {
     Ok(())
 }
 
-fn cpu(_call: &mut Call<'_>, _text: &mut String) -> CommandResult {
+fn cpu(_call: &mut Call<'_>, text: &mut String) -> CommandResult {
+    if let Some(times) = ProcessTimes::current() {
+        line(text, "used_cpu_sys", format!("{:.6}", times.system.as_secs_f64()));
+        line(text, "used_cpu_user", format!("{:.6}", times.user.as_secs_f64()));
+    }
     Ok(())
 }
 
 fn command_stats(call: &mut Call<'_>, text: &mut String) -> CommandResult {
-    for command in all_commands() {
-        let Some(totals) = call.shared.command_times.totals(slot_of(command)) else { continue };
+    for (name, _, slot) in all_counted() {
+        let Some(totals) = call.shared.command_times.totals(slot) else { continue };
         let us = totals.time.as_micros();
         let mean = totals.time.as_secs_f64() * 1e6 / totals.calls().max(1) as f64;
         let value = format!(
@@ -151,7 +157,7 @@ fn command_stats(call: &mut Call<'_>, text: &mut String) -> CommandResult {
             totals.rejected,
             totals.failed
         );
-        line(text, &format!("cmdstat_{}", command.name), value);
+        line(text, &format!("cmdstat_{name}"), value);
     }
     Ok(())
 }
@@ -164,12 +170,17 @@ fn error_stats(call: &mut Call<'_>, text: &mut String) -> CommandResult {
 }
 
 fn latency_stats(call: &mut Call<'_>, text: &mut String) -> CommandResult {
-    for command in all_commands() {
-        let Some(totals) = call.shared.command_times.totals(slot_of(command)) else { continue };
+    if !call.shared.latency_percentiles.is_shown() {
+        return Ok(());
+    }
+    let percentiles = call.shared.latency_percentiles.all();
+    for (name, _, slot) in all_counted() {
+        let Some(totals) = call.shared.command_times.totals(slot) else { continue };
         if totals.calls() > 0 {
             let us = |percent| totals.durations.percentile(percent).as_secs_f64() * 1e6;
-            let value = format!("p50={:.3},p99={:.3},p99.9={:.3}", us(50.0), us(99.0), us(99.9));
-            line(text, &format!("latency_percentiles_usec_{}", command.name), value);
+            let values = percentiles.iter().map(|percent| format!("p{percent}={:.3}", us(*percent)));
+            let value = values.collect::<Vec<String>>().join(",");
+            line(text, &format!("latency_percentiles_usec_{name}"), value);
         }
     }
     Ok(())

@@ -237,7 +237,7 @@ pub(super) fn object(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "object", OBJECT)
 }
 
-static OBJECT: &[Subcommand] = &[
+pub(super) static OBJECT: &[Subcommand] = &[
     Subcommand { name: "encoding", arity: 3, run: object_encoding },
     Subcommand { name: "freq", arity: 3, run: object_freq },
     Subcommand { name: "idletime", arity: 3, run: |call, args| object_number(call, args, 0) },

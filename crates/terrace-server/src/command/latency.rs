@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::subcommand::{Subcommand, dispatch};
-use super::table::{self, find, slot_of};
-use super::{Args, Call, Command};
+use super::table::all_counted;
+use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::metrics::LatencySample;
 
@@ -13,7 +13,7 @@ pub(super) fn latency(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "latency", LATENCY)
 }
 
-static LATENCY: &[Subcommand] = &[
+pub(super) static LATENCY: &[Subcommand] = &[
     Subcommand { name: "doctor", arity: 2, run: doctor },
     Subcommand { name: "graph", arity: 3, run: graph },
     Subcommand { name: "histogram", arity: -2, run: histogram },
@@ -100,18 +100,18 @@ fn graph(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 /// LATENCY HISTOGRAM [command ..]
 fn histogram(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let commands: Vec<&Command> = match args.len() {
-        2 => table::all().collect(),
-        _ => args.from(2).filter_map(find).collect(),
+    let is_wanted = |name: &str, container: &str| {
+        args.len() == 2 || (2..args.len()).any(|index| args.is(index, name) || args.is(index, container))
     };
-    let used = commands.into_iter().filter_map(|command| {
-        let totals = call.shared.command_times.totals(slot_of(command))?;
-        (totals.calls() > 0).then_some((command, totals))
+    let wanted = all_counted().filter(|(name, command, _)| is_wanted(name, command.name));
+    let used = wanted.filter_map(|(name, _, slot)| {
+        let totals = call.shared.command_times.totals(slot)?;
+        (totals.calls() > 0).then_some((name, totals))
     });
     let used: Vec<_> = used.collect();
     call.reply.map(used.len());
-    for (command, totals) in used {
-        call.reply.bulk(command.name);
+    for (name, totals) in used {
+        call.reply.bulk(name);
         call.reply.map(2);
         call.reply.bulk("calls");
         call.reply.integer(totals.calls() as i64);

@@ -10,7 +10,7 @@ pub(super) fn memory(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "memory", MEMORY)
 }
 
-static MEMORY: &[Subcommand] = &[
+pub(super) static MEMORY: &[Subcommand] = &[
     Subcommand { name: "doctor", arity: 2, run: doctor },
     Subcommand { name: "malloc-stats", arity: 2, run: malloc_stats },
     Subcommand { name: "purge", arity: 2, run: purge },

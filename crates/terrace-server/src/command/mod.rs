@@ -70,7 +70,7 @@ pub(crate) use member_list::{MemberValue, list_members};
 pub(crate) use observe::CommandGroup;
 pub(crate) use series::TurnSeries;
 pub(crate) use table::{
-    Command, Flags, Handler, SLOTS, all as all_commands, find as find_command, is_admin, slot_of,
+    Command, Flags, Handler, all as all_commands, all_counted, find as find_command, is_admin, slot_count,
 };
 
 /// True if `name` is a category of commands.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::execute::{count_error, enter_alone, note_write};
 use super::observe::{Observed, observe};
 use super::ready::serve_blocked;
-use super::table::{Command, Flags, Handler, slot_of};
+use super::table::{Command, Flags, Handler, counted};
 use super::{Args, Call};
 use crate::conn::{Multi, QueuedCommand, Session, WatchedKey};
 use crate::failure::{CommandResult, Failure};
@@ -209,7 +209,7 @@ fn run_queued(call: &mut Call<'_>, queued: &QueuedCommand) {
         count_error(call.shared, failure);
     }
     let time = call.shared.clock.monotonic().saturating_sub(start);
-    let observed =
-        Observed { command: queued.command, slot: slot_of(queued.command), time, is_failed: result.is_err() };
+    let slot = counted(queued.command, args).1;
+    let observed = Observed { command: queued.command, slot, time, is_failed: result.is_err() };
     observe(call.shared, call.session, &observed, args, call.view.scratch.slot);
 }

@@ -93,7 +93,7 @@ pub(super) fn pubsub(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "pubsub", PUBSUB)
 }
 
-static PUBSUB: &[Subcommand] = &[
+pub(super) static PUBSUB: &[Subcommand] = &[
     Subcommand { name: "channels", arity: -2, run: |call, args| channels(call, args, ChannelKind::Channel) },
     Subcommand { name: "numpat", arity: 2, run: numpat },
     Subcommand { name: "numsub", arity: -2, run: |call, args| numsub(call, args, ChannelKind::Channel) },

@@ -195,7 +195,8 @@ impl Host for CallHost<'_, '_> {
         let result = function(self.call, args);
         self.call.reply.set_resp3(self.client_is_resp3);
         let time = clock.monotonic().saturating_sub(start);
-        let observed = Observed { command, slot: table::slot_of(command), time, is_failed: result.is_err() };
+        let slot = table::counted(command, args).1;
+        let observed = Observed { command, slot, time, is_failed: result.is_err() };
         observe_in_script(self.call.shared, self.call.session, &observed, args, self.call.view.scratch.slot);
         result.map_err(|failure| failure.text().into_owned())?;
         Ok(&self.call.reply.as_bytes()[self.begin..])
@@ -218,7 +219,7 @@ pub(super) fn script(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "script", SCRIPT)
 }
 
-static SCRIPT: &[Subcommand] = &[
+pub(super) static SCRIPT: &[Subcommand] = &[
     Subcommand { name: "debug", arity: 3, run: debug },
     Subcommand { name: "exists", arity: -3, run: exists },
     Subcommand { name: "flush", arity: -2, run: flush },
@@ -281,7 +282,7 @@ pub(super) fn function(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "function", FUNCTION)
 }
 
-static FUNCTION: &[Subcommand] = &[
+pub(super) static FUNCTION: &[Subcommand] = &[
     Subcommand { name: "flush", arity: -2, run: function_flush },
     Subcommand { name: "kill", arity: 2, run: kill },
     Subcommand { name: "list", arity: -2, run: function_list },

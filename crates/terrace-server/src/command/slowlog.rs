@@ -9,7 +9,7 @@ pub(super) fn slowlog(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "slowlog", SLOWLOG)
 }
 
-static SLOWLOG: &[Subcommand] = &[
+pub(super) static SLOWLOG: &[Subcommand] = &[
     Subcommand { name: "get", arity: -2, run: get },
     Subcommand { name: "len", arity: 2, run: len },
     Subcommand { name: "reset", arity: 2, run: reset },

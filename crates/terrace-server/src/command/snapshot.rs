@@ -16,7 +16,7 @@ pub(super) fn snapshot(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     dispatch(call, args, "terrace.snapshot", SNAPSHOT)
 }
 
-static SNAPSHOT: &[Subcommand] = &[
+pub(super) static SNAPSHOT: &[Subcommand] = &[
     Subcommand { name: "close", arity: 3, run: close },
     Subcommand { name: "open", arity: -2, run: open },
     Subcommand { name: "read", arity: -4, run: read },

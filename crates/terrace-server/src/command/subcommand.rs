@@ -4,6 +4,7 @@ use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 
 /// Subcommand of a command.
+#[derive(Debug)]
 pub(crate) struct Subcommand {
     pub(crate) name: &'static str,
     /// Number of arguments with both names, or the negative minimum.

@@ -163,7 +163,7 @@ mod tests {
     }
 
     fn insert(clients: &BlockedClients, id: u64, keys: &[&[u8]]) -> Arc<Waiter> {
-        let client = Arc::new(Client::new(id, String::new(), String::new(), Duration::ZERO));
+        let client = Arc::new(Client::new(id, String::new(), String::new(), Duration::ZERO, &Arc::default()));
         let keys = keys.iter().map(|key| [&[0], *key].concat()).collect();
         clients.insert(&client, false, keys, Box::new(Never))
     }

@@ -8,12 +8,7 @@ use std::time::Duration;
 
 use terrace_sync::native_locks::Mutex;
 
-/// Size of the unread messages at which a client is disconnected, in bytes.
-const HARD_LIMIT: usize = 32 << 20;
-/// Size of the unread messages that a client may keep for [`SOFT_LIMIT_TIME`] only, in bytes.
-const SOFT_LIMIT: usize = 8 << 20;
-/// Time for which the unread messages may exceed [`SOFT_LIMIT`].
-const SOFT_LIMIT_TIME: Duration = Duration::from_secs(60);
+use super::output_limits::{OutputLimit, OutputLimits};
 
 /// Bytes of a message in version 3 of the protocol. All receivers share them.
 pub(crate) type Message = Arc<[u8]>;
@@ -51,6 +46,9 @@ pub(crate) struct Client {
     pub(crate) subscriptions: [AtomicUsize; 3],
     /// Bytes of unfinished input and unsent output.
     pub(crate) buffered: AtomicUsize,
+    /// Bytes of output that the connection could not send.
+    unsent: AtomicUsize,
+    output_limits: Arc<OutputLimits>,
     /// True while a command waits for an element.
     pub(crate) is_blocked: AtomicBool,
     /// True if the mailbox needs the attention of the connection.
@@ -70,7 +68,7 @@ pub(crate) struct Unblocked {
 struct Mailbox {
     messages: VecDeque<Message>,
     bytes: usize,
-    /// Monotonic time since which the bytes exceed the soft limit.
+    /// Monotonic time since which the unsent output exceeds the soft limit.
     over_soft_limit_since: Option<Duration>,
     waker: Option<Waker>,
     /// Reply to the command that waited for an element.
@@ -81,7 +79,13 @@ struct Mailbox {
 
 impl Client {
     /// Creates the state of a client that connected at `now`.
-    pub(crate) fn new(id: u64, peer: String, local: String, now: Duration) -> Client {
+    pub(crate) fn new(
+        id: u64,
+        peer: String,
+        local: String,
+        now: Duration,
+        output_limits: &Arc<OutputLimits>,
+    ) -> Client {
         Client {
             id,
             peer,
@@ -98,6 +102,8 @@ impl Client {
             queued: AtomicUsize::new(0),
             subscriptions: Default::default(),
             buffered: AtomicUsize::new(0),
+            unsent: AtomicUsize::new(0),
+            output_limits: Arc::clone(output_limits),
             is_blocked: AtomicBool::new(false),
             has_events: AtomicBool::new(false),
             mailbox: Mutex::new(Mailbox::default()),
@@ -109,15 +115,55 @@ impl Client {
         let mut mailbox = self.mailbox.lock();
         mailbox.messages.push_back(Arc::clone(message));
         mailbox.bytes += message.len();
-        let is_over = mailbox.bytes > SOFT_LIMIT;
+        self.check_output(&mut mailbox, now);
+        self.wake(&mailbox);
+    }
+
+    /// Records the bytes that the connection could not send. Returns the time after which the
+    /// client is disconnected for them, unless it reads before.
+    pub(crate) fn note_unsent(&self, bytes: usize, now: impl FnOnce() -> Duration) -> Option<Duration> {
+        if self.unsent.swap(bytes, Ordering::Relaxed) == 0 && bytes == 0 {
+            return None;
+        }
+        let now = now();
+        let mut mailbox = self.mailbox.lock();
+        self.check_output(&mut mailbox, now);
+        if mailbox.is_killed {
+            self.wake(&mailbox);
+        }
+        let soft_time = self.output_limit().soft_time();
+        mailbox.over_soft_limit_since.map(|since| since.saturating_add(soft_time).saturating_sub(now))
+    }
+
+    /// True if the client is disconnected for `bytes` of replies before they are sent.
+    pub(crate) fn is_over_limit(&self, bytes: usize) -> bool {
+        self.output_limit().is_over_hard(bytes)
+    }
+
+    /// Bytes of replies and messages that the client has not read.
+    fn output_bytes(&self) -> usize {
+        self.unsent.load(Ordering::Relaxed) + self.mailbox.lock().bytes
+    }
+
+    /// Limit on the unsent output. That of MONITOR consists of messages, too.
+    fn output_limit(&self) -> OutputLimit {
+        let is_monitor = self.is_monitor.load(Ordering::Relaxed);
+        self.output_limits.of(if is_monitor { ClientType::PubSub } else { self.client_type() })
+    }
+
+    /// Disconnects the client if its unsent output exceeds the limit.
+    fn check_output(&self, mailbox: &mut Mailbox, now: Duration) {
+        let limit = self.output_limit();
+        let bytes = mailbox.bytes + self.unsent.load(Ordering::Relaxed);
         let since = mailbox.over_soft_limit_since.unwrap_or(now);
-        mailbox.over_soft_limit_since = is_over.then_some(since);
-        if mailbox.bytes > HARD_LIMIT || (is_over && now.saturating_sub(since) > SOFT_LIMIT_TIME) {
+        mailbox.over_soft_limit_since = limit.is_over_soft(bytes).then_some(since);
+        let is_late =
+            mailbox.over_soft_limit_since.is_some() && now.saturating_sub(since) > limit.soft_time();
+        if limit.is_over_hard(bytes) || is_late {
             mailbox.is_killed = true;
             mailbox.messages.clear();
             mailbox.bytes = 0;
         }
-        self.wake(&mailbox);
     }
 
     /// Delivers the reply to the command that waited for an element. The caller has claimed it.
@@ -180,7 +226,6 @@ impl Client {
             }
         }
         mailbox.bytes = 0;
-        mailbox.over_soft_limit_since = None;
         (mailbox.is_killed, mailbox.is_draining)
     }
 
@@ -203,13 +248,14 @@ impl Client {
         if flags.is_empty() { "N".into() } else { flags }
     }
 
-    /// Line of CLIENT LIST.
-    pub(crate) fn describe(&self, now: Duration) -> String {
+    /// Line of CLIENT LIST. `query_bytes` is the size of the command if it is running one.
+    pub(crate) fn describe(&self, now: Duration, query_bytes: Option<usize>) -> String {
         let load = |number: &AtomicUsize| number.load(Ordering::Relaxed);
+        let query_bytes = query_bytes.unwrap_or_else(|| load(&self.buffered));
         let idle_ms = (now.as_millis() as u64).saturating_sub(self.last_active_ms.load(Ordering::Relaxed));
         format!(
             "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} \
-             multi={} qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem={} \
+             multi={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} \
              events=r cmd={} user={} redir=-1 resp={}",
             self.id,
             self.peer,
@@ -223,7 +269,7 @@ impl Client {
             load(&self.subscriptions[1]),
             load(&self.subscriptions[2]),
             load(&self.queued) as i64 - 1,
-            load(&self.buffered),
+            self.output_bytes(),
             load(&self.buffered),
             *self.last_command.lock(),
             *self.user.lock(),
@@ -240,6 +286,8 @@ pub(crate) struct ClientRegistry {
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,
     /// Bytes of unfinished input and unsent output of all clients.
     buffered: AtomicUsize,
+    /// Limits on the unsent output of each client.
+    pub(crate) output_limits: Arc<OutputLimits>,
 }
 
 impl ClientRegistry {
@@ -307,7 +355,7 @@ mod tests {
     use super::*;
 
     fn client() -> Client {
-        Client::new(1, "127.0.0.1:1".into(), "127.0.0.1:2".into(), Duration::ZERO)
+        Client::new(1, "127.0.0.1:1".into(), "127.0.0.1:2".into(), Duration::ZERO, &Arc::default())
     }
 
     #[test]
@@ -323,6 +371,7 @@ mod tests {
     #[test]
     fn reader_that_is_too_slow() {
         let client = client();
+        client.subscriptions[0].store(1, Ordering::Relaxed);
         let message = Message::from(vec![b'>'; 9 << 20]);
         client.deliver(&message, Duration::ZERO);
         client.deliver(&message, Duration::from_secs(59));
@@ -332,8 +381,24 @@ mod tests {
     }
 
     #[test]
+    fn unsent_output_counts_as_unread() {
+        let client = client();
+        client.subscriptions[0].store(1, Ordering::Relaxed);
+        let message = Message::from(vec![b'>'; 17 << 20]);
+        client.deliver(&message, Duration::ZERO);
+        assert_eq!(client.take_events(true, &mut Vec::new()), (false, false));
+        let soft_end = client.note_unsent(17 << 20, || Duration::from_secs(1));
+        assert_eq!(soft_end, Some(Duration::from_secs(59)));
+        assert_eq!(client.note_unsent(0, || Duration::from_secs(2)), None);
+        client.note_unsent(17 << 20, || Duration::from_secs(3));
+        client.deliver(&message, Duration::from_secs(4));
+        assert_eq!(client.take_events(true, &mut Vec::new()), (true, false));
+    }
+
+    #[test]
     fn unread_messages_have_a_hard_limit() {
         let client = client();
+        client.subscriptions[0].store(1, Ordering::Relaxed);
         let message = Message::from(vec![b'>'; 17 << 20]);
         client.deliver(&message, Duration::ZERO);
         client.deliver(&message, Duration::ZERO);

@@ -74,7 +74,13 @@ pub(crate) fn serve_connection(
     origin: Origin,
 ) -> impl Future<Output = ()> {
     let id = shared.clients.next_id();
-    let client = Arc::new(Client::new(id, origin.peer, origin.local, shared.clock.monotonic()));
+    let client = Arc::new(Client::new(
+        id,
+        origin.peer,
+        origin.local,
+        shared.clock.monotonic(),
+        &shared.clients.output_limits,
+    ));
     let user = Arc::clone(shared.users.default_user());
     let session = Box::new(Session::new(Arc::clone(&client), origin.address, user, shared.needs_no_login()));
     let now = Instant::now();
@@ -205,9 +211,11 @@ impl Connection {
         let login = (!session.is_authenticated).then(|| self.accepted_at + LOGIN_TIME);
         let command = self.unfinished_since.map(|since| since + COMMAND_TIME);
         let idle = idle.filter(|_| session.subscription_count() == 0).map(|time| self.last_input + time);
+        let unsent = session.client.note_unsent(session.output.len(), || self.shared.clock.monotonic());
+        let output = unsent.map(|time| Instant::now() + time);
         let next = match &session.blocked {
             Some(blocked) => blocked.deadline,
-            None => [login, command, idle].into_iter().flatten().min(),
+            None => [login, command, idle, output].into_iter().flatten().min(),
         };
         if next != self.deadline.as_ref().map(|deadline| deadline.deadline()) {
             self.deadline = next.map(|at| Box::pin(tokio::time::sleep_until(at)));
@@ -382,6 +390,9 @@ impl Connection {
             }
         }
         self.session.write_replies.clear();
+        if self.session.client.is_over_limit(self.session.output.len()) {
+            return false;
+        }
         let is_open = poll_fn(|cx| Poll::Ready(self.send(cx))).await.is_ok();
         self.recycle_output();
         is_open

@@ -15,6 +15,7 @@ mod connection;
 mod internal_client;
 mod login;
 mod monitor;
+mod output_limits;
 mod pause;
 mod pubsub;
 mod session;

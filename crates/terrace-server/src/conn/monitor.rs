@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn line_of_a_command() {
         let monitors = Monitors::default();
-        let client = Arc::new(Client::new(1, String::new(), String::new(), Duration::ZERO));
+        let client = Arc::new(Client::new(1, String::new(), String::new(), Duration::ZERO, &Arc::default()));
         monitors.insert(&client);
         monitors.insert(&client);
         monitors.send(1_500_000, (3, "1.2.3.4:5"), [&b"set"[..], b"a\"\0\n"].into_iter(), Duration::ZERO);

@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn channel_and_pattern() {
         let pubsub = PubSub::default();
-        let client = Arc::new(Client::new(1, String::new(), String::new(), Duration::ZERO));
+        let client = Arc::new(Client::new(1, String::new(), String::new(), Duration::ZERO, &Arc::default()));
         pubsub.subscribe(ChannelKind::Channel, b"news", &client);
         pubsub.subscribe(ChannelKind::Pattern, b"n*", &client);
         assert_eq!(pubsub.publish(ChannelKind::Channel, b"news", b"x", Duration::ZERO), 2);

@@ -73,6 +73,11 @@ impl CommandTimes {
         }
     }
 
+    /// Counts a failure of an execution that is counted already.
+    pub(crate) fn record_failed(&self, thread: usize, slot: usize) {
+        add(&self.counts(thread, slot).failed, 1);
+    }
+
     /// Counts a command that was not executed.
     pub(crate) fn record_rejected(&self, thread: usize, slot: usize) {
         add(&self.counts(thread, slot).rejected, 1);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use terrace::{HistogramData, Stats, Ticker, Timer};
 
 use super::DurationHistogram;
-use crate::command::{all_commands, slot_of};
+use crate::command::all_counted;
 use crate::shared::Shared;
 
 /// Metric of the server.
@@ -181,9 +181,9 @@ fn escape(value: &str) -> String {
 }
 
 fn commands(out: &mut Samples<'_>) {
-    for command in all_commands() {
-        if let Some(totals) = out.shared.command_times.totals(slot_of(command)) {
-            out.sample(&format!("command=\"{}\"", command.name), totals.calls() as f64);
+    for (name, _, slot) in all_counted() {
+        if let Some(totals) = out.shared.command_times.totals(slot) {
+            out.sample(&format!("command=\"{name}\""), totals.calls() as f64);
         }
     }
 }
@@ -193,8 +193,8 @@ fn command_seconds(out: &mut Samples<'_>) {
     const LIMITS: [u64; 14] =
         [1, 2, 5, 10, 20, 50, 100, 500, 1000, 5000, 20_000, 100_000, 1_000_000, 10_000_000];
     let mut groups: BTreeMap<&str, (DurationHistogram, Duration)> = BTreeMap::new();
-    for command in all_commands() {
-        if let Some(totals) = out.shared.command_times.totals(slot_of(command)) {
+    for (_, command, slot) in all_counted() {
+        if let Some(totals) = out.shared.command_times.totals(slot) {
             let (durations, time) = groups.entry(command.group).or_default();
             durations.add_all(&totals.durations);
             *time += totals.time;

@@ -9,7 +9,7 @@ use super::Page;
 use super::api::ApiRequest;
 use super::api_result::{ApiResult, json};
 use super::value::bytes;
-use crate::command::{all_commands, slot_of};
+use crate::command::all_counted;
 use crate::settings;
 
 /// Maximum number of rows of a list.
@@ -69,11 +69,11 @@ pub(super) fn clients(page: &Page, _request: &ApiRequest) -> ApiResult {
 
 /// GET commands
 pub(super) fn commands(page: &Page, _request: &ApiRequest) -> ApiResult {
-    let rows = all_commands().filter_map(|command| {
-        let totals = page.shared.command_times.totals(slot_of(command))?;
+    let rows = all_counted().filter_map(|(name, _, slot)| {
+        let totals = page.shared.command_times.totals(slot)?;
         let micros = |percent| totals.durations.percentile(percent).as_secs_f64() * 1e6;
         Some(json!({
-            "name": command.name,
+            "name": name,
             "calls": totals.calls(),
             "failed": totals.failed + totals.rejected,
             "micros": totals.time.as_micros() as u64,

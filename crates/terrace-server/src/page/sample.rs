@@ -13,7 +13,7 @@ use serde::Serialize;
 use terrace::{MemtableState, Stats, Ticker, Timer};
 
 use super::health::Health;
-use crate::command::{Flags, all_commands, slot_of};
+use crate::command::{Flags, all_counted};
 use crate::metrics::DurationHistogram;
 use crate::shared::Shared;
 
@@ -138,8 +138,8 @@ impl Totals {
             ],
             ..Totals::default()
         };
-        for command in all_commands() {
-            let Some(counts) = shared.command_times.totals(slot_of(command)) else { continue };
+        for (_, command, slot) in all_counted() {
+            let Some(counts) = shared.command_times.totals(slot) else { continue };
             if command.flags.contains(Flags::WRITE) {
                 totals.writes += counts.calls();
             } else if command.flags.contains(Flags::READ) {

@@ -22,6 +22,7 @@ mod objects;
 mod observation;
 mod ordered;
 mod ordered_model;
+mod output_limits;
 mod page;
 mod page_changes;
 mod page_directories;

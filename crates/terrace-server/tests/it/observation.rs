@@ -244,3 +244,60 @@ fn events_of_the_engine() {
         assert_eq!(client.run("TERRACE.EVENTS 0"), "[]");
     });
 }
+
+/// Subcommands have counts of their own, under the names of Redis.
+#[test]
+fn counts_of_subcommands() {
+    with_client(|client| {
+        client.check(&[("CONFIG RESETSTAT", "OK"), ("CLIENT ID", ":1")]);
+        assert!(client.run("CLIENT LIST").contains(" qbuf=26 "));
+        assert!(client.run("CLIENT INFO").contains(" cmd=client|info "));
+        client.check(&[("OBJECT ENCODING none", "nil"), ("MULTI", "OK"), ("CONFIG GET port", "QUEUED")]);
+        client.run("EXEC");
+        client.run("CONFIG GET");
+        let stats = client.run("INFO commandstats");
+        for (name, counts) in [
+            ("client|list", "calls=1,"),
+            ("object|encoding", "calls=1,"),
+            ("config|resetstat", "calls=1,"),
+            ("config|get", "calls=2,"),
+        ] {
+            assert!(stats.contains(&format!("cmdstat_{name}:{counts}")), "{name}: {stats}");
+        }
+        assert!(!stats.contains("cmdstat_client:"), "{stats}");
+        let histogram = client.run("LATENCY HISTOGRAM client");
+        assert!(histogram.contains("'client|id' ['calls' :1") && histogram.contains("'client|list'"));
+        assert!(client.run("LATENCY HISTOGRAM client|id").starts_with("['client|id' "));
+    });
+}
+
+#[test]
+fn percentiles_of_commands() {
+    with_client(|client| {
+        let percentiles = "CONFIG SET latency-tracking-info-percentiles";
+        assert_eq!(client.call(&["CONFIG", "SET", "latency-tracking-info-percentiles", "0.0 50.0"]), "OK");
+        client.check(&[
+            ("SET a 1", "OK"),
+            ("CONFIG GET latency-tracking-info-percentiles", "['latency-tracking-info-percentiles' '0 50']"),
+        ]);
+        let stats = client.run("INFO latencystats");
+        assert!(stats.contains("latency_percentiles_usec_set:p0=") && stats.contains(",p50="), "{stats}");
+        assert!(client.run(&format!("{percentiles} 101")).starts_with("-ERR CONFIG SET failed"));
+        client.check(&[("CONFIG SET latency-tracking no", "OK")]);
+        assert!(!client.run("INFO latencystats").contains("usec_set"));
+    });
+}
+
+#[test]
+fn failures_of_clients_that_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let mut waiting = server.client();
+    waiting.send(&["BLPOP", "list", "0"]);
+    let mut client = server.client();
+    while client.run("CLIENT UNBLOCK 1 ERROR") != ":1" {}
+    assert!(waiting.reply().starts_with("-UNBLOCKED "));
+    assert!(client.run("INFO errorstats").contains("errorstat_UNBLOCKED:count=1"));
+    assert!(client.run("INFO commandstats").contains("rejected_calls=0,failed_calls=1"));
+    assert!(client.run("INFO cpu").contains("used_cpu_user:"));
+}

@@ -37,6 +37,7 @@ pub(crate) use components::directory::{list_db_files, lock_directory, lock_direc
 pub use components::level_info::LevelInfo;
 pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
+pub use components::read_state::StateStamp;
 pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
 pub use components::stalled_writers::StalledWriters;
 pub use db_stats::{
@@ -44,7 +45,6 @@ pub use db_stats::{
 };
 pub use follower::FollowOptions;
 pub(crate) use ingest::{NewTable, TableStage};
-pub use nonblocking_calls::StateStamp;
 pub use write::{Unchanged, UnchangedKey, UnchangedRange};
 
 use std::fmt;

@@ -10,20 +10,11 @@
 
 use terrace_format::batch::WriteBatch;
 
-use terrace_format::key::SequenceNumber;
-
 use super::Db;
 use super::components::pinned_value::PinnedValue;
+use super::components::read_state::StateStamp;
 use crate::error::Result;
 use crate::options::{ReadOptions, WriteOptions};
-use crate::sync::Ordering;
-
-/// Stamp of the state of a database at one moment. [`Db::state_stamp`] returns it.
-#[derive(Debug, Clone, Copy)]
-pub struct StateStamp {
-    install_count: u64,
-    sequence: SequenceNumber,
-}
 
 /// Calls for threads that must not wait, and a sync of all writes so far.
 impl Db {
@@ -90,10 +81,7 @@ impl Db {
 
     /// Returns the stamp of the current state, for [`Db::is_unchanged_since`].
     pub fn state_stamp(&self) -> StateStamp {
-        let read_state = &self.handle().inner.read_state;
-        // In this order, an install between the loads changes the count.
-        let install_count = read_state.install_count();
-        StateStamp { install_count, sequence: read_state.visible_seqno().load(Ordering::Acquire) }
+        self.handle().inner.read_state.stamp()
     }
 
     /// Returns true if all reads since `stamp` have seen the same state: no write became visible,
@@ -115,9 +103,7 @@ impl Db {
     /// # Ok::<(), terrace::Error>(())
     /// ```
     pub fn is_unchanged_since(&self, stamp: StateStamp) -> bool {
-        let now = self.state_stamp();
-        let is_installing = stamp.install_count % 2 == 1;
-        !is_installing && now.install_count == stamp.install_count && now.sequence == stamp.sequence
+        self.handle().inner.read_state.is_unchanged_since(stamp)
     }
 
     /// Applies all operations of `batch`, in order, or none of them, if this does not wait. Same as

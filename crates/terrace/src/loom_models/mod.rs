@@ -95,6 +95,11 @@ pub static MODELS: &[Model] = &[
         read_state::reader_of_one_moment,
     ),
     Model::exhaustive(
+        "state_stamp",
+        "reads between two equal stamps see one state",
+        read_state::reader_with_stamp,
+    ),
+    Model::exhaustive(
         "obsolete_tables",
         "a table is removed after its last reader, and it is removed",
         obsolete_tables::reader_keeps_table,

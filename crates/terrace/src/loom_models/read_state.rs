@@ -50,3 +50,26 @@ pub(super) fn reader_of_one_moment() {
     drop(state);
     writer.join().unwrap();
 }
+
+/// A reader of several keys uses a stamp in place of a snapshot, beside an install and a write.
+pub(super) fn reader_with_stamp() {
+    // The read state of the model is the number of installs.
+    let read_state = Arc::new(ReadStateCell::new(0, 0));
+    let writer = {
+        let read_state = Arc::clone(&read_state);
+        thread::spawn(move || {
+            read_state.install(1);
+            read_state.publisher().publish(1, 1);
+        })
+    };
+    let load = || {
+        let (state, sequence) = read_state.load();
+        (**state, sequence)
+    };
+    let stamp = read_state.stamp();
+    let [first, second] = [load(), load()];
+    if read_state.is_unchanged_since(stamp) {
+        assert_eq!(first, second, "the stamp is unchanged between the reads of two states");
+    }
+    writer.join().unwrap();
+}

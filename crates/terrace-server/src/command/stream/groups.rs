@@ -11,7 +11,7 @@ pub(in crate::command) fn xgroup(call: &mut Call<'_>, args: Args<'_>) -> Command
     dispatch(call, args, "xgroup", XGROUP)
 }
 
-static XGROUP: &[Subcommand] = &[
+pub(in crate::command) static XGROUP: &[Subcommand] = &[
     Subcommand { name: "create", arity: -5, run: create },
     Subcommand { name: "createconsumer", arity: 5, run: create_consumer },
     Subcommand { name: "delconsumer", arity: 5, run: delete_consumer },

@@ -15,7 +15,7 @@ pub(in crate::command) fn xinfo(call: &mut Call<'_>, args: Args<'_>) -> CommandR
     dispatch(call, args, "xinfo", XINFO)
 }
 
-static XINFO: &[Subcommand] = &[
+pub(in crate::command) static XINFO: &[Subcommand] = &[
     Subcommand { name: "consumers", arity: 4, run: consumers },
     Subcommand { name: "groups", arity: 3, run: groups },
     Subcommand { name: "stream", arity: -3, run: stream },

@@ -8,10 +8,12 @@
 //!   streams.rs       rows of streams
 //!   key_positions.rs positions of the keys among the arguments; key_access.rs: their use
 //!   unsupported.rs   rows of the other commands of Redis 7.0
+//!   counted.rs       slots of the counts of commands and subcommands
 //! ```
 
 mod admin;
 mod categories;
+mod counted;
 mod flags;
 mod key_access;
 mod key_positions;
@@ -24,11 +26,13 @@ mod unsupported;
 
 use std::sync::OnceLock;
 
+use super::subcommand::Subcommand;
 use super::{Args, Call};
 use crate::failure::CommandResult;
 
 pub(crate) use admin::is_admin;
 pub(crate) use categories::{CATEGORIES, commands_of, is_in_category};
+pub(crate) use counted::{all_counted, counted, slot_count};
 pub(crate) use flags::Flags;
 pub(crate) use key_access::key_access;
 pub(crate) use key_positions::Keys;
@@ -60,9 +64,15 @@ pub(crate) struct Command {
     pub(crate) since: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) handler: Handler,
+    pub(crate) subcommands: &'static [Subcommand],
 }
 
 impl Command {
+    /// Returns the row of a container.
+    const fn with(self, subcommands: &'static [Subcommand]) -> Command {
+        Command { subcommands, ..self }
+    }
+
     /// True if the arguments, and not only their positions, tell where the keys are.
     pub(crate) fn has_movable_keys(&self) -> bool {
         self.keys.is_movable() || ["migrate", "sort_ro"].contains(&self.name)
@@ -84,7 +94,17 @@ const fn row(
     summary: &'static str,
     function: Function,
 ) -> Command {
-    Command { name, arity, flags, keys, group, since, summary, handler: Handler::Run(function) }
+    Command {
+        name,
+        arity,
+        flags,
+        keys,
+        group,
+        since,
+        summary,
+        handler: Handler::Run(function),
+        subcommands: &[],
+    }
 }
 
 const fn unsupported(
@@ -104,6 +124,7 @@ const fn unsupported(
         since,
         summary: "Not supported",
         handler: Handler::Unsupported,
+        subcommands: &[],
     }
 }
 
@@ -133,8 +154,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Command> + Clone {
     GROUPS.iter().copied().flatten()
 }
 
-/// Number of slots of the index, a power of two and four times the number of commands.
-pub(crate) const SLOTS: usize = 1024;
+/// Number of slots of the index of commands, a power of two and four times the number of commands.
+const SLOTS: usize = 1024;
 
 /// Open-addressing hash table of the rows.
 static INDEX: OnceLock<Vec<Option<&'static Command>>> = OnceLock::new();
@@ -153,7 +174,7 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
 }
 
 /// Returns the slot of a row in the index: a number of the command below [`SLOTS`].
-pub(crate) fn slot_of(command: &Command) -> usize {
+fn slot_of(command: &Command) -> usize {
     let index = INDEX.get_or_init(build_index);
     let mut slot = hash(command.name.as_bytes());
     // Every row is in the index.

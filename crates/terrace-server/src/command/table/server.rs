@@ -23,8 +23,10 @@ pub(super) static SERVER: &[Command] = &[
         "2.8.13",
         "Describes commands",
         command_info::command,
-    ),
-    row("config", -2, CONTAINER.and(NO_SCRIPT), NONE, "server", "2.0.0", "Settings", config::config),
+    )
+    .with(command_info::COMMAND),
+    row("config", -2, CONTAINER.and(NO_SCRIPT), NONE, "server", "2.0.0", "Settings", config::config)
+        .with(config::CONFIG),
     row("dbsize", 1, READ_FAST, NONE, "server", "1.0.0", "Counts keys", scan::dbsize),
     row("debug", -2, ADMIN.and(NO_SCRIPT), NONE, "server", "1.0.0", "Commands for tests", debug::debug),
     row(
@@ -108,7 +110,8 @@ pub(super) static SERVER: &[Command] = &[
         "6.0.0",
         "Users and their rights",
         acl::acl,
-    ),
+    )
+    .with(acl::ACL),
     row(
         "bgrewriteaof",
         1,
@@ -139,7 +142,8 @@ pub(super) static SERVER: &[Command] = &[
         "Time of the last checkpoint",
         checkpoint::lastsave,
     ),
-    row("latency", -2, CONTAINER.and(NO_SCRIPT), NONE, "server", "2.8.13", "Slow events", latency::latency),
+    row("latency", -2, CONTAINER.and(NO_SCRIPT), NONE, "server", "2.8.13", "Slow events", latency::latency)
+        .with(latency::LATENCY),
     row(
         "lolwut",
         -1,
@@ -159,7 +163,8 @@ pub(super) static SERVER: &[Command] = &[
         "4.0.0",
         "Memory of the server",
         memory::memory,
-    ),
+    )
+    .with(memory::MEMORY),
     row(
         "monitor",
         1,
@@ -180,7 +185,8 @@ pub(super) static SERVER: &[Command] = &[
         "Creates a checkpoint",
         checkpoint::save,
     ),
-    row("slowlog", -2, CONTAINER.and(NO_SCRIPT), NONE, "server", "2.2.12", "Slow commands", slowlog::slowlog),
+    row("slowlog", -2, CONTAINER.and(NO_SCRIPT), NONE, "server", "2.2.12", "Slow commands", slowlog::slowlog)
+        .with(slowlog::SLOWLOG),
 ];
 
 /// Commands beyond Redis.
@@ -236,7 +242,8 @@ pub(super) static TERRACE: &[Command] = &[
         "0.1.0",
         "Reads of one state",
         snapshot::snapshot,
-    ),
+    )
+    .with(snapshot::SNAPSHOT),
     row(
         "terrace.count",
         3,

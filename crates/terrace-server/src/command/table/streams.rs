@@ -34,8 +34,10 @@ pub(super) static STREAM: &[Command] = &[
         "5.0.0",
         "Changes consumer groups",
         stream::xgroup,
-    ),
-    row("xinfo", -2, CONTAINER, SUBCOMMAND, "stream", "5.0.0", "Describes a stream", stream::xinfo),
+    )
+    .with(stream::XGROUP),
+    row("xinfo", -2, CONTAINER, SUBCOMMAND, "stream", "5.0.0", "Describes a stream", stream::xinfo)
+        .with(stream::XINFO),
     row("xlen", 2, READ_FAST, FIRST, "stream", "5.0.0", "Number of entries", stream::xlen),
     row("xpending", -3, READ, FIRST, "stream", "5.0.0", "Entries in delivery", stream::xpending),
     row("xrange", -4, READ, FIRST, "stream", "5.0.0", "Returns a range of entries", stream::xrange),

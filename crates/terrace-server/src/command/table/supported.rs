@@ -118,7 +118,8 @@ pub(super) static GENERIC: &[Command] = &[
         "2.2.3",
         "Describes a value",
         keys::object,
-    ),
+    )
+    .with(keys::OBJECT),
     row("persist", 2, WRITE_FAST, FIRST, "generic", "2.2.0", "Removes the expiry", expire::persist),
     row(
         "pexpire",
@@ -232,7 +233,8 @@ pub(super) static PUBSUB: &[Command] = &[
         pubsub::psubscribe,
     ),
     row("publish", 3, FAST.and(PUBSUB_FLAG), NONE, "pubsub", "2.0.0", "Sends a message", pubsub::publish),
-    row("pubsub", -2, CONTAINER.and(NO_KEYS), NONE, "pubsub", "2.8.0", "Lists channels", pubsub::pubsub),
+    row("pubsub", -2, CONTAINER.and(NO_KEYS), NONE, "pubsub", "2.8.0", "Lists channels", pubsub::pubsub)
+        .with(pubsub::PUBSUB),
     row(
         "punsubscribe",
         -1,
@@ -307,7 +309,8 @@ pub(super) static CONNECTION: &[Command] = &[
         "2.4.0",
         "Clients and the connection",
         client::client,
-    ),
+    )
+    .with(client::CLIENT),
     row("echo", 2, FAST.and(NO_KEYS), NONE, "connection", "1.0.0", "Replies the message", connection::echo),
     row(
         "hello",
@@ -412,7 +415,8 @@ pub(super) static SCRIPTING: &[Command] = &[
         "7.0.0",
         "Functions: there are none",
         script::function,
-    ),
+    )
+    .with(script::FUNCTION),
     row(
         "script",
         -2,
@@ -422,5 +426,6 @@ pub(super) static SCRIPTING: &[Command] = &[
         "2.6.0",
         "Loads, finds, kills scripts",
         script::script,
-    ),
+    )
+    .with(script::SCRIPT),
 ];

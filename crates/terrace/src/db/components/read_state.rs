@@ -24,18 +24,23 @@ pub(crate) struct ReadStateCell<V> {
     /// Twice the number of installed read states, and one more during an install. A reader that
     /// loads the same number before and after its read knows that it did not use a replaced one:
     /// the drop of its reference orders the loads.
-    ///
-    /// An atomic of the standard library instead of `sync`: a reader that is wrong only delays the
-    /// removal of a table.
-    install_count: std::sync::atomic::AtomicU64,
+    install_count: AtomicU64,
     publisher: CommitPublisher,
+}
+
+/// Stamp of the state of a database at one moment. [`Db::state_stamp`](crate::Db::state_stamp)
+/// returns it.
+#[derive(Debug, Clone, Copy)]
+pub struct StateStamp {
+    install_count: u64,
+    sequence: SequenceNumber,
 }
 
 impl<V> ReadStateCell<V> {
     pub(crate) fn new(view: V, visible: SequenceNumber) -> ReadStateCell<V> {
         ReadStateCell {
             current: ArcSwap::from_pointee(view),
-            install_count: std::sync::atomic::AtomicU64::new(0),
+            install_count: AtomicU64::new(0),
             publisher: CommitPublisher::new(visible),
         }
     }
@@ -91,5 +96,20 @@ impl<V> ReadStateCell<V> {
     #[inline]
     pub(crate) fn install_count(&self) -> u64 {
         self.install_count.load(Ordering::Acquire)
+    }
+
+    /// Returns the stamp of the current state.
+    pub(crate) fn stamp(&self) -> StateStamp {
+        // In this order, an install between the loads changes the count.
+        let install_count = self.install_count();
+        StateStamp { install_count, sequence: self.visible_seqno().load(Ordering::Acquire) }
+    }
+
+    /// Returns true if all loads since `stamp` have returned the same read state and the same
+    /// sequence number. False without a change is possible.
+    pub(crate) fn is_unchanged_since(&self, stamp: StateStamp) -> bool {
+        let now = self.stamp();
+        let is_installing = stamp.install_count % 2 == 1;
+        !is_installing && now.install_count == stamp.install_count && now.sequence == stamp.sequence
     }
 }
