@@ -24,6 +24,7 @@ struct Language {
 
 static LANGUAGES: &[Language] = &[
     Language { name: "rust", tools: &["cargo"] },
+    Language { name: "c", tools: &["cargo", "cc"] },
     Language { name: "python", tools: &["cargo", "python3"] },
     Language { name: "node", tools: &["cargo", "node", "npm"] },
     Language { name: "java", tools: &["cargo", "mvn", "javac", "java"] },
