@@ -213,8 +213,8 @@ fn batch_del<'call>(call: &Call<'call>) -> Result<Value<'call>> {
     call.number(handles::try_with(|handles| append(call, handles.batch(batch)?, false))?)
 }
 
-/// Appends the operations of a text: see [`add_text`]. Returns false, and appends nothing, if the text
-/// is not only ASCII, because the lengths then count no bytes.
+/// Appends the operations of a text: see [`add_text`]. Returns false, and appends nothing, if the
+/// text is not only ASCII, because the lengths then count no bytes.
 fn batch_text<'call>(call: &Call<'call>) -> Result<Value<'call>> {
     let batch = call.handle(0)?;
     let mut lengths = Vec::new();
@@ -238,7 +238,7 @@ fn lengths_of_operation(bytes: &[u8]) -> [u32; 2] {
     [key, value].map(|part| part.try_into().map_or(0, u32::from_ne_bytes))
 }
 
-/// Appends operations whose keys and values are the parts of `text`, alternating, with these lengths.
+/// Appends operations whose keys and values are the parts of `text`, alternating.
 fn add_text(batch: &mut WriteBatch, text: &[u8], lengths: &[[u32; 2]]) {
     let mut rest = text;
     for &[key_length, value_length] in lengths {
