@@ -174,8 +174,8 @@ pub(crate) extern "system" fn open<'a>(
     })
 }
 
-/// Moves, and copies up to `count` entries to `array`: see [`EitherIterator::copy_entries`]. Returns
-/// the number of bytes, or the length of an entry that is longer than the array, negative.
+/// Moves, and copies up to `count` entries to `array`: see [`EitherIterator::copy_entries`].
+/// Returns the number of bytes, or the length of an entry that is longer than the array, negative.
 pub(crate) extern "system" fn fill<'a>(
     env: Env<'a>,
     class: Class<'a>,
