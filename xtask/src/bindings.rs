@@ -1,8 +1,10 @@
-//! Checks of the bindings: `cargo xtask bindings [LANGUAGE ..]`.
+//! Checks of the bindings: `cargo xtask bindings [--all] [LANGUAGE ..]`.
 //!
 //! ```text
 //!   row --tools--> bindings/LANGUAGE/check --last line--> one line of the report
 //! ```
+//!
+//! `--all` adds suites that take longer than their use in each test run justifies.
 //!
 //! `bindings/README.md` describes what a check gets and returns. Its output stays in
 //! `target/bindings/LANGUAGE.log`.
@@ -24,12 +26,17 @@ struct Language {
 
 static LANGUAGES: &[Language] = &[
     Language { name: "rust", tools: &["cargo"] },
+    Language { name: "c", tools: &["cargo", "cc"] },
     Language { name: "python", tools: &["cargo", "python3"] },
     Language { name: "node", tools: &["cargo", "node", "npm"] },
     Language { name: "java", tools: &["cargo", "mvn", "javac", "java"] },
     Language { name: "go", tools: &["cargo", "go", "cc"] },
+    // All languages on one database: it uses what the rows above have built.
+    Language { name: "mixed", tools: &["python3"] },
 ];
 
+/// Argument of the checks that also runs the long suites.
+const ALL: &str = "--all";
 /// Exit code of a check that could not run. The reason is its last line.
 const NOT_TESTED: i32 = 3;
 /// Size of the small disk for cases that fill it.
@@ -44,7 +51,8 @@ enum Outcome {
 /// Checks the languages of the arguments, or all. A missing toolchain is a failure if
 /// `TERRACE_REQUIRE_BINDINGS=1` is set, as in CI.
 pub(crate) fn run() -> ExitCode {
-    let names: Vec<String> = std::env::args().skip(2).collect();
+    let (flags, names): (Vec<String>, Vec<String>) =
+        std::env::args().skip(2).partition(|argument| argument == ALL);
     if let Some(name) = names.iter().find(|name| LANGUAGES.iter().all(|language| language.name != **name)) {
         let known: Vec<&str> = LANGUAGES.iter().map(|language| language.name).collect();
         eprintln!("bindings: unknown language {name}; known: {}", known.join(", "));
@@ -56,7 +64,7 @@ pub(crate) fn run() -> ExitCode {
         LANGUAGES.iter().filter(|row| names.is_empty() || names.iter().any(|name| name == row.name))
     {
         let outcome =
-            language.check().unwrap_or_else(|error| Outcome::NotTested { reason: error.to_string() });
+            language.check(&flags).unwrap_or_else(|error| Outcome::NotTested { reason: error.to_string() });
         is_failed |= match outcome {
             Outcome::Passed { .. } => false,
             Outcome::NotTested { .. } => is_required,
@@ -81,7 +89,7 @@ impl Outcome {
 }
 
 impl Language {
-    fn check(&self) -> io::Result<Outcome> {
+    fn check(&self, flags: &[String]) -> io::Result<Outcome> {
         if let Some(tool) = self.tools.iter().find(|tool| !is_program(tool)) {
             return Ok(Outcome::NotTested { reason: format!("no {tool} (make setup)") });
         }
@@ -91,6 +99,7 @@ impl Language {
         let small_disk = SmallDisk::mount(directory.join(format!("{}-disk", self.name)))?;
         let start = Instant::now();
         let mut script = Command::new(root().join("bindings").join(self.name).join("check"));
+        script.args(flags);
         script.env("CARGO_TARGET_DIR", target());
         script.env("TERRACE_CONFORMANCE", root().join("bindings/conformance"));
         script.envs(small_disk.as_ref().map(|disk| ("TERRACE_SMALL_DISK", &disk.0)));

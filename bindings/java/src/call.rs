@@ -147,14 +147,21 @@ pub(crate) fn optional_bytes(env: Env<'_>, array: ByteArray<'_>) -> Result<Optio
     if array.is_null() { Ok(None) } else { vec(env, array, env.byte_array_len(array)).map(Some) }
 }
 
+/// Reserves memory for `len` more bytes.
+#[inline]
+pub(crate) fn reserve(bytes: &mut Vec<u8>, len: usize) -> Result<(), Failure> {
+    bytes
+        .try_reserve(len)
+        .map_err(|_| Failure::Error { kind: Kind::Io, message: format!("io: no memory for {len} bytes") })
+}
+
 /// Copies the first `len` bytes of an array.
 pub(crate) fn vec(env: Env<'_>, array: ByteArray<'_>, len: usize) -> Result<Vec<u8>, Failure> {
     if len > env.byte_array_len(array) {
         return Err(invalid("the length is beyond the end of the array"));
     }
     let mut copy = Vec::new();
-    copy.try_reserve_exact(len)
-        .map_err(|_| Failure::Error { kind: Kind::Io, message: format!("io: no memory for {len} bytes") })?;
+    reserve(&mut copy, len)?;
     copy.resize(len, 0);
     env.copy_from_array(array, &mut copy);
     Ok(copy)

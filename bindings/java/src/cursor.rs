@@ -1,16 +1,28 @@
-//! Iterators: a call moves one and copies a chunk of entries to the buffer of its Java object.
+//! Iterators: a call moves one and copies a chunk of entries to an array of Java.
+//!
+//! ```text
+//!   iterator --entry by entry--> chunk of the cursor --one call of JNI--> array of Java
+//! ```
+//!
+//! Java copies parts of an array in two nanoseconds, and parts of a direct buffer in twenty.
 
 use jni_sys::{jint, jlong};
 use terrace::{Db, DbIterator, ReadOptions, Snapshot, TransactionIterator};
 use terrace_sync::Mutex;
 
-use crate::call::{Failure, bytes, call, free_handle, invalid, optional_bytes};
+use crate::call::{Failure, bytes, call, free_handle, invalid, optional_bytes, reserve};
 use crate::database::{read_options, required};
-use crate::raw::{Buffer, ByteArray, Class, Env, Handle, into_handle};
+use crate::raw::{ByteArray, Class, Env, Handle, into_handle};
 
 /// Iterator of a database or of a transaction. The lock excludes threads that use one iterator of
 /// Java at the same time, which Java does not forbid.
-pub(crate) struct Cursor(Mutex<EitherIterator>);
+pub(crate) struct Cursor(Mutex<CursorState>);
+
+struct CursorState {
+    iterator: EitherIterator,
+    /// Entries of the last fill. The next one uses the memory again.
+    chunk: Vec<u8>,
+}
 
 #[allow(clippy::large_enum_variant, reason = "the handle is boxed, and a second box would cost each step")]
 pub(crate) enum EitherIterator {
@@ -27,6 +39,12 @@ macro_rules! for_either {
         }
     };
 }
+
+/// Number of bytes of the lengths of an entry.
+const LENGTHS: usize = 8;
+
+/// Maximum memory of a chunk between two fills, in bytes: the usual length of an array.
+const MAX_IDLE_CHUNK: usize = 64 << 10;
 
 /// First move of a fill, with the numbers of the Java class `TerraceIterator`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,11 +97,17 @@ impl EitherIterator {
         });
     }
 
-    /// Copies up to `count` entries to `buffer` and moves beyond them. Each entry is the lengths of
-    /// key and value as little-endian numbers of 32 bits, the key, and the value. Returns the
-    /// number of bytes. If the buffer is too small for one entry, returns its length, negative.
-    fn copy_entries(&mut self, forward: bool, count: usize, buffer: &mut [u8]) -> Result<jint, Failure> {
-        let mut used = 0;
+    /// Copies up to `count` entries to `chunk` and moves beyond them. Each entry is the lengths of
+    /// key and value as little-endian numbers of 32 bits, the key, and the value. The chunk has at
+    /// most `capacity` bytes. If one entry is longer, returns its length.
+    fn copy_entries(
+        &mut self,
+        forward: bool,
+        count: usize,
+        capacity: usize,
+        chunk: &mut Vec<u8>,
+    ) -> Result<Option<usize>, Failure> {
+        chunk.clear();
         for_either!(self, iterator => {
             for _ in 0..count {
                 if !iterator.valid() {
@@ -91,39 +115,35 @@ impl EitherIterator {
                 }
                 let key = iterator.key();
                 let value = iterator.value();
-                let Some(end) = copy_entry(key, value, buffer, used) else {
-                    if used > 0 {
-                        break;
+                let len = LENGTHS + key.len() + value.len();
+                if chunk.len() + len > capacity {
+                    if chunk.is_empty() {
+                        return Ok(Some(len));
                     }
-                    let len = jint::try_from(8 + key.len() + value.len());
-                    return Ok(-len.map_err(|_| invalid("the entry is longer than a buffer of Java"))?);
-                };
-                used = end;
+                    break;
+                }
+                reserve(chunk, len)?;
+                append_entry(key, value, chunk);
                 if forward { iterator.next() } else { iterator.prev() }
             }
             iterator.status()?;
         });
-        Ok(used as jint)
+        Ok(None)
     }
 }
 
-/// Copies an entry to `buffer` at `start`. Returns its end, or None if it does not fit.
+/// Appends an entry that fits in an array of Java, so that its lengths fit in 32 bits.
 #[inline]
-fn copy_entry(key: &[u8], value: &[u8], buffer: &mut [u8], start: usize) -> Option<usize> {
-    let lens = [u32::try_from(key.len()).ok()?.to_le_bytes(), u32::try_from(value.len()).ok()?.to_le_bytes()];
-    let end = start + 8 + key.len() + value.len();
-    let entry = buffer.get_mut(start..end)?;
-    let (head, rest) = entry.split_at_mut(8);
-    head.copy_from_slice(lens.as_flattened());
-    let (key_out, value_out) = rest.split_at_mut(key.len());
-    key_out.copy_from_slice(key);
-    value_out.copy_from_slice(value);
-    Some(end)
+fn append_entry(key: &[u8], value: &[u8], chunk: &mut Vec<u8>) {
+    let lens = [(key.len() as u32).to_le_bytes(), (value.len() as u32).to_le_bytes()];
+    chunk.extend_from_slice(lens.as_flattened());
+    chunk.extend_from_slice(key);
+    chunk.extend_from_slice(value);
 }
 
 /// Returns a handle for an iterator.
 pub(crate) fn new_cursor(iterator: EitherIterator) -> jlong {
-    into_handle(Cursor(Mutex::new(iterator)))
+    into_handle(Cursor(Mutex::new(CursorState { iterator, chunk: Vec::new() })))
 }
 
 /// Returns `options` with bounds. A null array is no bound.
@@ -154,7 +174,8 @@ pub(crate) extern "system" fn open<'a>(
     })
 }
 
-/// Moves, and copies up to `count` entries: see [`EitherIterator::copy_entries`].
+/// Moves, and copies up to `count` entries to `array`: see [`EitherIterator::copy_entries`].
+/// Returns the number of bytes, or the length of an entry that is longer than the array, negative.
 pub(crate) extern "system" fn fill<'a>(
     env: Env<'a>,
     class: Class<'a>,
@@ -163,19 +184,30 @@ pub(crate) extern "system" fn fill<'a>(
     key: ByteArray<'a>,
     forward: bool,
     count: jint,
-    buffer: Buffer<'a>,
+    array: ByteArray<'a>,
 ) -> jint {
     call(env, class, 0, || {
         let target = Move::from_number(target)?;
         let count = usize::try_from(count).unwrap_or_default();
-        let mut iterator = required(cursor)?.0.lock();
+        let CursorState { iterator, chunk } = &mut *required(cursor)?.0.lock();
         if target.needs_key() {
             iterator.move_to(target, &bytes(env, key, "key")?);
         } else {
             iterator.move_to(target, &[]);
         }
-        let memory = env.buffer_memory(buffer).ok_or_else(|| invalid("the buffer is not direct"))?;
-        iterator.copy_entries(forward, count, memory)
+        match iterator.copy_entries(forward, count, env.byte_array_len(array), chunk)? {
+            None => {
+                env.copy_to_array(chunk, array);
+                let len = chunk.len() as jint;
+                // One long entry should not occupy memory until the end of the iterator.
+                chunk.clear();
+                chunk.shrink_to(MAX_IDLE_CHUNK);
+                Ok(len)
+            }
+            Some(len) => jint::try_from(len)
+                .map(|len| -len)
+                .map_err(|_| invalid("the entry is longer than an array of Java")),
+        }
     })
 }
 

@@ -3,7 +3,7 @@
 //! Safe code cannot create the types of this module. It gets their values as arguments of the
 //! native functions. The `SAFETY` notes rely on three rules:
 //!
-//! 1. An [`Env`], [`ByteArray`], [`ObjectArray`], [`Buffer`] or [`Object`] is an argument of the
+//! 1. An [`Env`], [`ByteArray`], [`ObjectArray`] or [`Object`] is an argument of the
 //!    running native function, or the virtual machine returned it to that function. It is valid in
 //!    this thread until the function returns, and its lifetime does not exceed the call.
 //! 2. The class `Native` declares the Java types that the table in `registration.rs` states, so the
@@ -50,11 +50,6 @@ pub(crate) struct ByteArray<'a>(jobject, PhantomData<&'a ()>);
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct ObjectArray<'a>(jobject, PhantomData<&'a ()>);
-
-/// Direct buffer, or null.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(crate) struct Buffer<'a>(jobject, PhantomData<&'a ()>);
 
 /// Array of numbers of 64 bits that a native function returns, or null.
 #[repr(transparent)]
@@ -136,6 +131,17 @@ impl<'a> Env<'a> {
         }
     }
 
+    /// Copies `bytes` to the beginning of `array`, which is not shorter.
+    pub(crate) fn copy_to_array(self, bytes: &[u8], array: ByteArray<'_>) {
+        assert!(bytes.len() <= self.byte_array_len(array), "the caller has asked for the length");
+        let start = bytes.as_ptr().cast();
+        let len = bytes.len() as jint;
+        if len > 0 {
+            // SAFETY: by rule 1, `array` is valid. It has `len` bytes, and so has `bytes`.
+            unsafe { (self.functions().SetByteArrayRegion)(self.0, array.0, 0, len, start) };
+        }
+    }
+
     /// Creates an array of Java with a copy of `bytes`.
     pub(crate) fn new_byte_array(self, bytes: &[u8]) -> Result<ByteArray<'a>, Thrown> {
         let len = jint::try_from(bytes.len()).map_err(|_| self.throw_out_of_memory())?;
@@ -205,23 +211,6 @@ impl<'a> Env<'a> {
     fn delete_local(self, object: jobject) {
         // SAFETY: `object` is null or a local reference that nothing uses afterwards.
         unsafe { (self.functions().DeleteLocalRef)(self.0, object) };
-    }
-
-    /// Returns the memory of a direct buffer, or None if `buffer` is not direct. Java reads it
-    /// after the native function has returned, and passes a buffer to one function at a time.
-    pub(crate) fn buffer_memory(self, buffer: Buffer<'a>) -> Option<&'a mut [u8]> {
-        if buffer.0.is_null() {
-            return None;
-        }
-        // SAFETY: by rule 1, `buffer` is valid.
-        let start = unsafe { (self.functions().GetDirectBufferAddress)(self.0, buffer.0) };
-        // SAFETY: by rule 1, `buffer` is valid.
-        let capacity = unsafe { (self.functions().GetDirectBufferCapacity)(self.0, buffer.0) };
-        let capacity = usize::try_from(capacity).ok().filter(|_| !start.is_null())?;
-        // SAFETY: the buffer has `capacity` bytes at `start`, which Java has initialized, and which
-        // live while the argument `buffer` does. The lock of the cursor, whose Java object owns the
-        // buffer, excludes other functions.
-        Some(unsafe { std::slice::from_raw_parts_mut(start.cast(), capacity) })
     }
 
     fn throw_out_of_memory(self) -> Thrown {

@@ -2,10 +2,12 @@
 
 const { AbstractChainedBatch } = require('abstract-level')
 const binding = require('./binding')
+const { PendingOperations } = require('./pending-operations')
 
 class TerraceChainedBatch extends AbstractChainedBatch {
   #host
   #batch = binding.batchNew()
+  #pending = new PendingOperations()
 
   constructor (level, host) {
     super(level)
@@ -14,22 +16,25 @@ class TerraceChainedBatch extends AbstractChainedBatch {
   }
 
   _put (key, value) {
-    binding.batchPut(this.#batch, key, value)
+    this.#pending.put(this.#batch, key, value)
   }
 
   _del (key) {
-    binding.batchDel(this.#batch, key)
+    this.#pending.del(this.#batch, key)
   }
 
   _clear () {
+    this.#pending.clear()
     binding.batchClear(this.#batch)
   }
 
   _write (options) {
+    this.#pending.flush(this.#batch)
     return this.#host.writeBatch(this.#batch, options)
   }
 
   async _close () {
+    this.#pending.clear()
     binding.batchFree(this.#batch)
   }
 }

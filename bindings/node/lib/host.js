@@ -3,6 +3,7 @@
 const binding = require('./binding')
 const { failure } = require('./failure')
 const { count, mayAnswer, nextTurn } = require('./main-thread')
+const { PendingOperations } = require('./pending-operations')
 const { WriteQueue } = require('./write-queue')
 
 // Flags of the native part, in src/hot.rs.
@@ -70,11 +71,13 @@ class Host {
 
   batch (operations, options) {
     const batch = binding.batchNew()
+    const pending = new PendingOperations()
     try {
       for (const { type, key, value } of operations) {
-        if (type === 'put') binding.batchPut(batch, key, value)
-        else binding.batchDel(batch, key)
+        if (type === 'put') pending.put(batch, key, value)
+        else pending.del(batch, key)
       }
+      pending.flush(batch)
       return this.writeBatch(batch, options)
     } finally {
       binding.batchFree(batch)

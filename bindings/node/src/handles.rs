@@ -4,7 +4,7 @@
 //! that a stale one is an error and never another object.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use terrace::{Db, ReadOptions, WriteBatch};
 use terrace_sync::{Arc, AtomicBool, Mutex};
@@ -19,12 +19,13 @@ pub(crate) type Handle = u64;
 /// Objects of one kind.
 struct Table<T> {
     kind: &'static str,
-    objects: HashMap<Handle, T>,
+    /// A tree, because a search among few numbers is faster than their hash.
+    objects: BTreeMap<Handle, T>,
 }
 
 impl<T> Table<T> {
     fn new(kind: &'static str) -> Table<T> {
-        Table { kind, objects: HashMap::new() }
+        Table { kind, objects: BTreeMap::new() }
     }
 
     fn get(&mut self, handle: Handle) -> Result<&mut T> {

@@ -28,6 +28,8 @@ pub(crate) static FUNCTIONS: &[Function] = &[
     Function { name: "batchPut", call: batch_put },
     // batch, key
     Function { name: "batchDel", call: batch_del },
+    // batch, text, lengths, number of operations
+    Function { name: "batchText", call: batch_text },
     // batch, other batch
     Function { name: "batchAppend", call: batch_append },
     // batch
@@ -60,6 +62,8 @@ const ONLY_EXISTENCE: u64 = 4;
 const REVERSE: u64 = 8;
 /// A scan returns no keys.
 const NO_KEYS: u64 = 16;
+/// Length of the value of an operation that is a deletion.
+const DELETION: u32 = u32::MAX;
 /// A scan returns no values.
 const NO_VALUES: u64 = 32;
 
@@ -207,6 +211,47 @@ fn batch_put<'call>(call: &Call<'call>) -> Result<Value<'call>> {
 fn batch_del<'call>(call: &Call<'call>) -> Result<Value<'call>> {
     let batch = call.handle(0)?;
     call.number(handles::try_with(|handles| append(call, handles.batch(batch)?, false))?)
+}
+
+/// Appends the operations of a text: see [`add_text`]. Returns false, and appends nothing, if the
+/// text is not only ASCII, because the lengths then count no bytes.
+fn batch_text<'call>(call: &Call<'call>) -> Result<Value<'call>> {
+    let batch = call.handle(0)?;
+    let mut lengths = Vec::new();
+    call.append_bytes(call.argument(2), &mut lengths)?;
+    let count = usize::try_from(call.integer(3)?).unwrap_or_default();
+    let lengths: Vec<[u32; 2]> = lengths.chunks_exact(8).take(count).map(lengths_of_operation).collect();
+    let characters = lengths.as_flattened().iter().filter(|length| **length != DELETION);
+    let expected: usize = characters.map(|length| *length as usize).sum();
+    let mut text = Vec::new();
+    call.append_text(call.argument(1), &mut text, expected)?;
+    if text.len() != expected || !text.is_ascii() {
+        return call.boolean(false);
+    }
+    handles::try_with(|handles| grow(handles.batch(batch)?, |batch| add_text(batch, &text, &lengths)))?;
+    call.boolean(true)
+}
+
+/// Lengths of key and value, in the byte order of the machine.
+fn lengths_of_operation(bytes: &[u8]) -> [u32; 2] {
+    let (key, value) = bytes.split_at(4);
+    [key, value].map(|part| part.try_into().map_or(0, u32::from_ne_bytes))
+}
+
+/// Appends operations whose keys and values are the parts of `text`, alternating.
+fn add_text(batch: &mut WriteBatch, text: &[u8], lengths: &[[u32; 2]]) {
+    let mut rest = text;
+    for &[key_length, value_length] in lengths {
+        let (key, after_key) = rest.split_at(key_length as usize);
+        rest = after_key;
+        if value_length == DELETION {
+            batch.delete(key);
+        } else {
+            let (value, after_value) = rest.split_at(value_length as usize);
+            batch.put(key, value);
+            rest = after_value;
+        }
+    }
 }
 
 fn batch_append<'call>(call: &Call<'call>) -> Result<Value<'call>> {

@@ -31,6 +31,9 @@ const MAX_ARGUMENTS: usize = 8;
 /// Bytes that a string gets at first. Most keys and values fit, and need one call of Node-API.
 const USUAL_STRING_BYTES: usize = 512;
 
+/// Bytes that remain free after a string that fits: the final zero, and less than a character.
+const SPACE_AFTER_STRING: usize = 5;
+
 /// A function for JavaScript.
 pub(crate) struct Function {
     pub(crate) name: &'static str,
@@ -142,6 +145,14 @@ impl<'call> Call<'call> {
         }
     }
 
+    /// Appends a string of probably `length` bytes in UTF-8.
+    pub(crate) fn append_text(&self, value: Value<'_>, bytes: &mut Vec<u8>, length: usize) -> Result<()> {
+        match self.append_string(value, bytes, length + SPACE_AFTER_STRING)? {
+            true => Ok(()),
+            false => Err(Failure::wrong_type("the argument must be a string")),
+        }
+    }
+
     /// Returns the bytes of argument `index`, or None if it is `undefined` or `null`.
     pub(crate) fn optional_bytes(&self, index: usize) -> Result<Option<Vec<u8>>> {
         let mut kind = 0;
@@ -170,10 +181,10 @@ impl<'call> Call<'call> {
             return Ok(false);
         }
         // A character takes up to four bytes, so that a string that did not fit leaves less free.
-        if written + 4 >= space {
+        if written + SPACE_AFTER_STRING > space {
             let length = self.string_length(value)?;
             if length > written {
-                return self.append_string(value, bytes, length + 5);
+                return self.append_string(value, bytes, length + SPACE_AFTER_STRING);
             }
         }
         // SAFETY: Node-API has initialised `written` bytes, which are fewer than `space`.
@@ -256,6 +267,12 @@ impl<'call> Call<'call> {
     pub(crate) fn string(&self, bytes: &[u8]) -> Result<Value<'call>> {
         let data = bytes.as_ptr().cast();
         let length = bytes.len() as isize;
+        if bytes.is_ascii() {
+            // V8 decodes UTF-8 in two passes, and copies Latin-1.
+            // SAFETY: fact 1. `data` and `length` describe a slice.
+            return self
+                .created(|raw| unsafe { sys::napi_create_string_latin1(self.env, data, length, raw) });
+        }
         // SAFETY: fact 1. `data` and `length` describe a slice.
         self.created(|raw| unsafe { sys::napi_create_string_utf8(self.env, data, length, raw) })
     }

@@ -1,10 +1,13 @@
 """The same database in turns with plyvel on stock LevelDB, and both in one process."""
 
+import builtins
+import contextlib
 import random
 
 import pytest
 
 import terrace
+import terrace.plyvel
 
 stock = pytest.importorskip("plyvel", reason="no wheel of plyvel for this Python")
 
@@ -76,3 +79,75 @@ def one_step(step, iterator):
         return step(iterator)
     except StopIteration:
         return None
+
+
+def damage_tables(path):
+    """Overwrites the first block of each table."""
+    for table in [*path.glob("*.ldb"), *path.glob("*.sst")]:
+        content = table.read_bytes()
+        table.write_bytes(b"\xff" * 1000 + content[1000:])
+
+
+def errors_of(module, path):
+    """Kinds of the errors in each situation: the names of exceptions that plyvel has, too."""
+    found = {}
+
+    @contextlib.contextmanager
+    def situation(name):
+        try:
+            yield
+        except Exception as error:
+            names = [kind.__name__ for kind in type(error).__mro__]
+            found[name] = next(kind for kind in names if hasattr(stock, kind) or hasattr(builtins, kind))
+
+    with situation("missing"):
+        module.DB(str(path))
+    db = module.DB(str(path), create_if_missing=True)
+    with situation("locked"):
+        module.DB(str(path))
+    with situation("destroy of an open database"):
+        module.destroy_db(str(path))
+    for number in range(1000):
+        db.put(b"%04d" % number, b"value" * 10)
+    with situation("type of a key"):
+        db.get("text")
+    with situation("type of a value"):
+        db.put(b"key", 7)
+    iterator, raw, batch, snapshot = db.iterator(), db.raw_iterator(), db.write_batch(), db.snapshot()
+    with situation("raw iterator without a position"):
+        raw.key()
+    db.compact_range(start=b"0", stop=b"9")
+    db.close()
+    for name, call in {
+        "get": lambda: db.get(b"key"),
+        "put": lambda: db.put(b"key", b"value"),
+        "iterator": lambda: next(iterator),
+        "raw iterator": lambda: raw.seek_to_first(),
+        "snapshot": lambda: snapshot.get(b"key"),
+        "batch": lambda: batch.write(),
+    }.items():
+        with situation(f"{name} after the close"):
+            call()
+    with situation("existing"):
+        module.DB(str(path), error_if_exists=True)
+    with situation("comparator"):
+        module.DB(str(path), comparator=lambda a, b: (a > b) - (a < b), comparator_name=b"other")
+    damage_tables(path)
+    with module.DB(str(path)) as db:
+        with situation("damaged table"):
+            db.get(b"0000")
+        with situation("scan of a damaged table"):
+            list(db)
+    (path / "CURRENT").unlink()
+    with situation("no CURRENT"):
+        module.DB(str(path))
+    with situation("file instead of a directory"):
+        module.DB(str(path / "LOG"), create_if_missing=True)
+    return found
+
+
+def test_same_errors(tmp_path):
+    """Each error of plyvel has its class here, or a class below it."""
+    expected = errors_of(stock, tmp_path / "stock")
+    assert len(expected) >= 16, expected
+    assert errors_of(terrace.plyvel, tmp_path / "terrace") == expected

@@ -97,6 +97,42 @@ test('keys and values of unusual content', async t => {
   await db.close()
 })
 
+test('batches keep the bytes of each part', async t => {
+  const db = new TerraceLevel(temporaryDirectory())
+  await db.open()
+  const buffer = Buffer.from('buffer')
+  const parts = ['a', 'ä', '\ud83d', '\ude00', '😀', '', 'x'.repeat(4096), 'x'.repeat(4097), '\0', '\x7f', '\x80', 'ÿ']
+  const expected = new Map()
+  const batches = [db.batch(), []]
+  for (let round = 0; round < 60; round++) {
+    for (const [i, part] of parts.entries()) {
+      const key = (round % 3 === 0 ? part : '') + 'k' + round + '/' + i
+      const value = parts[(i + round) % parts.length]
+      batches[0].put(key, value)
+      batches[1].push({ type: 'put', key, value })
+      expected.set(Buffer.from(key).toString(), Buffer.from(value).toString())
+    }
+    if (round % 7 !== 0) continue
+    const key = 'k' + (round - 7) + '/0'
+    batches[0].del(key).del(Buffer.from('none'), { keyEncoding: 'buffer' })
+      .put('buffer', buffer, { valueEncoding: 'buffer' }).del('none').put('order', '1').del('order')
+    batches[1].push({ type: 'del', key }, { type: 'put', key: 'buffer', value: buffer, valueEncoding: 'buffer' })
+    expected.delete(key)
+  }
+  buffer.fill('x') // After the calls of the chained batch, which has copied it, and before the other batch.
+  const found = async () => new Map(await db.iterator().all())
+  await batches[0].write()
+  t.same(await found(), expected.set('buffer', 'buffer'), 'chained batch')
+  await db.clear()
+  await db.batch(batches[1])
+  t.same(await found(), expected.set('buffer', 'xxxxxx'), 'array')
+  const cleared = db.batch().put('old', '1').put('old2', '2').clear().put('new', '1').del('buffer')
+  await db.clear()
+  await cleared.write()
+  t.same(await db.keys().all(), ['new'], 'clear')
+  await db.close()
+})
+
 test('a value of 512 MiB', async t => {
   const db = new TerraceLevel(temporaryDirectory(), { valueEncoding: 'buffer' })
   const value = Buffer.alloc(512 << 20, 'v')

@@ -1,6 +1,5 @@
 package org.terracedb;
 
-import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import org.iq80.leveldb.DBComparator;
 
@@ -51,7 +50,7 @@ final class Native {
             long db, long snapshot, int flags, byte[] lower, byte[] upper, byte[] prefix);
 
     static native int fill(
-            long cursor, int move, byte[] key, boolean forward, int count, ByteBuffer buffer);
+            long cursor, int move, byte[] key, boolean forward, int count, byte[] chunk);
 
     static native void freeCursor(long cursor);
 

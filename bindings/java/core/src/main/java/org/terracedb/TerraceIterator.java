@@ -1,8 +1,9 @@
 package org.terracedb;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
-import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.Map;
@@ -13,7 +14,7 @@ import org.iq80.leveldb.DBIterator;
  * Iterator over the entries of a database in key order, at the state of one moment. It stands
  * between two entries, and a new one before the first.
  *
- * <p>A native call copies a chunk of entries, in one direction, to a direct buffer:
+ * <p>A native call copies a chunk of entries, in one direction, to an array:
  *
  * <pre>
  *   forward chunk    entry 0 | entry 1 | entry 2        backward chunk   entry 2 | entry 1 | entry 0
@@ -33,11 +34,13 @@ public final class TerraceIterator implements DBIterator {
     private static final int BEFORE = 5;
 
     private static final int MAX_ENTRIES = 256;
-    private static final int SMALL_BUFFER = 4 << 10;
-    private static final int LARGE_BUFFER = 64 << 10;
-    /** Number of entries whose chunks deserve a large buffer. */
+    private static final int SMALL_CHUNK = 4 << 10;
+    private static final int LARGE_CHUNK = 64 << 10;
+    /** Number of entries whose chunks deserve a large array. */
     private static final int MANY_ENTRIES = 64;
     private static final int LENGTHS = 8;
+    private static final VarHandle INT =
+            MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
 
     /** Whether there is an entry before the first one of the chunk, in its direction. */
     private enum Behind {
@@ -50,7 +53,7 @@ public final class TerraceIterator implements DBIterator {
     private final NativeHandle handle;
     private final Cleaner.Cleanable cleanable;
 
-    private ByteBuffer buffer;
+    private byte[] chunk;
     /** Starts of the entries of the chunk. */
     private int[] starts = new int[4];
     /** Number of entries of the chunk. */
@@ -149,7 +152,7 @@ public final class TerraceIterator implements DBIterator {
     @Override
     public void close() {
         cleanable.clean();
-        buffer = null;
+        chunk = null;
     }
 
     /** Returns the neighbour in the given direction, and moves {@code steps} entries. */
@@ -226,24 +229,24 @@ public final class TerraceIterator implements DBIterator {
      * there is no entry.
      */
     private boolean fill(int move, byte[] key, boolean towardsNext) {
-        ByteBuffer target = buffer;
-        if (target == null || chunkSize >= MANY_ENTRIES && target.capacity() < LARGE_BUFFER) {
-            target = allocate(chunkSize >= MANY_ENTRIES ? LARGE_BUFFER : SMALL_BUFFER);
+        byte[] target = chunk;
+        if (target == null || chunkSize >= MANY_ENTRIES && target.length < LARGE_CHUNK) {
+            target = new byte[chunkSize >= MANY_ENTRIES ? LARGE_CHUNK : SMALL_CHUNK];
         }
         int used = nativeFill(move, key, towardsNext, target);
         if (used < 0) {
-            target = allocate(-used);
+            target = new byte[-used];
             used = nativeFill(STAY, null, towardsNext, target);
         }
         if (used > 0) {
-            buffer = target;
+            chunk = target;
             readStarts(used);
             chunkSize = Math.min(4 * chunkSize, MAX_ENTRIES);
         }
         return used > 0;
     }
 
-    private int nativeFill(int move, byte[] key, boolean towardsNext, ByteBuffer target) {
+    private int nativeFill(int move, byte[] key, boolean towardsNext, byte[] target) {
         long cursor = handle.acquire();
         try {
             return Native.fill(cursor, move, key, towardsNext, chunkSize, target);
@@ -259,10 +262,6 @@ public final class TerraceIterator implements DBIterator {
         }
     }
 
-    private static ByteBuffer allocate(int capacity) {
-        return ByteBuffer.allocateDirect(capacity).order(ByteOrder.LITTLE_ENDIAN);
-    }
-
     private void readStarts(int used) {
         count = 0;
         for (int start = 0; start < used; count++) {
@@ -270,24 +269,26 @@ public final class TerraceIterator implements DBIterator {
                 starts = Arrays.copyOf(starts, 4 * count);
             }
             starts[count] = start;
-            start += LENGTHS + buffer.getInt(start) + buffer.getInt(start + 4);
+            start += LENGTHS + length(start) + length(start + 4);
         }
+    }
+
+    private int length(int index) {
+        return (int) INT.get(chunk, index);
     }
 
     private byte[] key(int index) {
         int start = starts[index];
-        byte[] key = new byte[buffer.getInt(start)];
-        buffer.position(start + LENGTHS);
-        buffer.get(key);
-        return key;
+        int keyStart = start + LENGTHS;
+        return Arrays.copyOfRange(chunk, keyStart, keyStart + length(start));
     }
 
     private Entry entry(int index) {
         int start = starts[index];
-        byte[] key = new byte[buffer.getInt(start)];
-        byte[] value = new byte[buffer.getInt(start + 4)];
-        buffer.position(start + LENGTHS);
-        buffer.get(key).get(value);
-        return new Entry(key, value);
+        int keyStart = start + LENGTHS;
+        int valueStart = keyStart + length(start);
+        return new Entry(
+                Arrays.copyOfRange(chunk, keyStart, valueStart),
+                Arrays.copyOfRange(chunk, valueStart, valueStart + length(start + 4)));
     }
 }

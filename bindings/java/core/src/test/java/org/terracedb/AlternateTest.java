@@ -7,17 +7,24 @@ import static org.terracedb.Fixture.rest;
 import static org.terracedb.Fixture.s;
 
 import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
+import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 import org.fusesource.leveldbjni.JniDBFactory;
 import org.iq80.leveldb.DB;
+import org.iq80.leveldb.DBException;
 import org.iq80.leveldb.DBFactory;
 import org.iq80.leveldb.DBIterator;
 import org.iq80.leveldb.Options;
+import org.iq80.leveldb.ReadOptions;
 import org.iq80.leveldb.WriteBatch;
+import org.iq80.leveldb.WriteOptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -43,6 +50,68 @@ class AlternateTest {
                 }
             }
             assertTrue(TerraceFactory.factory.verify(directory, new Options()).isClean());
+        }
+    }
+
+    @Test
+    void sameErrors() throws Exception {
+        Map<String, String> expected = errors(JniDBFactory.factory, dir.resolve("stock"));
+        assertEquals(8, expected.size(), expected.toString());
+        // leveldbjni ends a scan at damaged data, as if no entry followed.
+        assertEquals("none", expected.put("scan", "DBException"));
+        assertEquals(expected, errors(TerraceFactory.factory, dir.resolve("terrace")));
+    }
+
+    /** Returns the exception of each situation. */
+    private static Map<String, String> errors(DBFactory factory, Path path) throws Exception {
+        File directory = path.toFile();
+        Map<String, String> found = new TreeMap<>();
+        Options existing = new Options().createIfMissing(false);
+        found.put("missing", error(() -> factory.open(directory, existing)));
+        Options options = new Options();
+        DB db = factory.open(directory, options);
+        found.put("locked", error(() -> factory.open(directory, options)));
+        found.put(
+                "destroy",
+                error(
+                        () -> {
+                            factory.destroy(directory, options);
+                            return null;
+                        }));
+        found.put("null key", error(() -> db.get(null)));
+        found.put("null value", error(() -> db.put(b("a"), null, new WriteOptions())));
+        for (int i = 0; i < 1000; i++) {
+            db.put(b(String.format("%04d", i)), new byte[100]);
+        }
+        db.compactRange(null, null);
+        db.close();
+        Options mustBeNew = new Options().errorIfExists(true);
+        found.put("existing", error(() -> factory.open(directory, mustBeNew)));
+        try (var tables = Files.newDirectoryStream(path, "*.sst")) {
+            for (Path table : tables) {
+                byte[] content = Files.readAllBytes(table);
+                Arrays.fill(content, 0, 1000, (byte) 0xff);
+                Files.write(table, content);
+            }
+        }
+        try (DB damaged = factory.open(directory, options)) {
+            ReadOptions checked = new ReadOptions().verifyChecksums(true);
+            found.put("damaged", error(() -> damaged.get(b("0000"), checked)));
+            found.put("scan", error(() -> rest(damaged.iterator(checked))));
+        }
+        return found;
+    }
+
+    private static String error(Callable<?> call) {
+        try {
+            call.call();
+            return "none";
+        } catch (IOException e) {
+            return "IOException";
+        } catch (DBException e) {
+            return "DBException";
+        } catch (Exception e) {
+            return e.getClass().getName();
         }
     }
 

@@ -6,6 +6,7 @@ import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Map;
 import java.util.Random;
 import org.fusesource.leveldbjni.JniDBFactory;
 import org.iq80.leveldb.DB;
@@ -93,12 +94,17 @@ final class Benchmark {
     private static long scan(DB db) throws Exception {
         long start = System.nanoTime();
         int count = 0;
+        long bytes = 0;
         try (DBIterator iterator = db.iterator()) {
-            for (iterator.seekToFirst(); iterator.hasNext(); iterator.next()) {
-                count++;
+            for (iterator.seekToFirst(); iterator.hasNext(); count++) {
+                Map.Entry<byte[], byte[]> entry = iterator.next();
+                bytes += entry.getKey().length + entry.getValue().length;
             }
         }
         long nanos = System.nanoTime() - start;
+        if (bytes != 116L * count) {
+            throw new IllegalStateException("a wrong entry");
+        }
         return nanos * ENTRIES / count;
     }
 }

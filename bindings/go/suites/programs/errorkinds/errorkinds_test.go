@@ -1,0 +1,1 @@
+../../goleveldb/errorkinds/errorkinds_test.go
