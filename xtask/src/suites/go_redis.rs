@@ -1,8 +1,8 @@
 //! Test suite of the client go-redis against redis-server and `terrace serve`.
 //!
 //! ```text
-//!   go.sum of tests/clients/go --> module in Go's cache --copy, changes--> target/go-redis-suite/module
-//!   go test -c --> suite; redis-server, suite | terrace serve, suite --> report in XML --> a row
+//!   go.sum of tests/clients/go --> module in Go's cache --copy--> target/go-redis-suite/module
+//!   go test -c --> suite; redis-server, suite | terrace serve, suite --> reports --> a row
 //! ```
 //!
 //! The variable `RE_CLUSTER` is the suite's mode for one external server. It skips the cases that

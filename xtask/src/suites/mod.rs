@@ -5,7 +5,7 @@
 //!   go_redis   suite of the client go-redis
 //!
 //!   suite on redis-server --> cases --\
-//!                                      row of a table, and the cases that pass on redis-server only
+//!                                      row of a table, cases that pass on redis-server only
 //!   suite on terrace serve -> cases --/
 //! ```
 

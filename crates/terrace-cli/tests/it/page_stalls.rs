@@ -1,7 +1,7 @@
 //! The four stalls of the guide in a real `terrace serve`: the web page names each cause.
 //!
-//! A slow disk starves the flushes or the compactions, a small file system is full, and readers want
-//! more blocks than the cache holds. The script is that of the tests of the page.
+//! A slow disk starves the flushes or the compactions, a small file system is full, and readers
+//! want more blocks than the cache holds. The script is that of the tests of the page.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

@@ -10,7 +10,7 @@
 //!             +-- file_size_limit     maximum size of files, checked before each write
 //!             +-- log_file            logs, mapped (mapped_log) or appended
 //!             +-- log_method          choice between the two (xfs_geometry)
-//!             +-- process_times       processor times of this process
+//!             +-- process             processor times of this process
 //!             +-- lock                database lock against every kind of LevelDB
 //!             +-- lock_holder         process that holds a conflicting lock
 //!             +-- lock_owner          exit of the process that took a lock
@@ -37,7 +37,7 @@ mod log_method;
 mod mapped_log;
 mod memory_limit;
 mod open;
-mod process_times;
+mod process;
 mod random_access_file;
 mod reopened_file;
 #[cfg(target_os = "linux")]
@@ -60,7 +60,7 @@ pub(crate) use fork::{fork_count, watch_forks};
 use limits::ResourceLimits;
 use log_file::PosixLogFile;
 pub(crate) use memory_limit::has_little_address_space;
-pub(crate) use process_times::process_times;
+pub(crate) use process::process_times;
 
 /// File system of the operating system.
 #[derive(Clone)]

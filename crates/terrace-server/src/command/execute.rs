@@ -59,7 +59,8 @@ pub(crate) fn execute<'a>(
             } else {
                 run(shared, session, command, args, scratch, reply)
             };
-            session.execution = Some(if result.is_ok() { Execution::Done } else { Execution::Failed });
+            let is_failed = std::mem::take(&mut session.has_replied_error) || result.is_err();
+            session.execution = Some(if is_failed { Execution::Failed } else { Execution::Done });
             result
         }
     });

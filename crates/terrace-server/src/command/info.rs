@@ -177,8 +177,10 @@ fn latency_stats(call: &mut Call<'_>, text: &mut String) -> CommandResult {
     for (name, _, slot) in all_counted() {
         let Some(totals) = call.shared.command_times.totals(slot) else { continue };
         if totals.calls() > 0 {
-            let us = |percent| totals.durations.percentile(percent).as_secs_f64() * 1e6;
-            let values = percentiles.iter().map(|percent| format!("p{percent}={:.3}", us(*percent)));
+            let values = percentiles.iter().map(|percent| {
+                let us = totals.durations.percentile(*percent).as_secs_f64() * 1e6;
+                format!("p{percent}={us:.3}")
+            });
             let value = values.collect::<Vec<String>>().join(",");
             line(text, &format!("latency_percentiles_usec_{name}"), value);
         }

@@ -100,10 +100,9 @@ fn graph(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 /// LATENCY HISTOGRAM [command ..]
 fn histogram(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let is_wanted = |name: &str, container: &str| {
-        args.len() == 2 || (2..args.len()).any(|index| args.is(index, name) || args.is(index, container))
-    };
-    let wanted = all_counted().filter(|(name, command, _)| is_wanted(name, command.name));
+    let wanted = all_counted().filter(|(name, command, _)| {
+        args.len() == 2 || (2..args.len()).any(|index| args.is(index, name) || args.is(index, command.name))
+    });
     let used = wanted.filter_map(|(name, _, slot)| {
         let totals = call.shared.command_times.totals(slot)?;
         (totals.calls() > 0).then_some((name, totals))

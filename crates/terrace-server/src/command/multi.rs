@@ -210,6 +210,7 @@ fn run_queued(call: &mut Call<'_>, queued: &QueuedCommand) {
     }
     let time = call.shared.clock.monotonic().saturating_sub(start);
     let slot = counted(queued.command, args).1;
-    let observed = Observed { command: queued.command, slot, time, is_failed: result.is_err() };
+    let is_failed = std::mem::take(&mut call.session.has_replied_error) || result.is_err();
+    let observed = Observed { command: queued.command, slot, time, is_failed };
     observe(call.shared, call.session, &observed, args, call.view.scratch.slot);
 }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::execute::{check_writable, count_error_text, denied};
+use super::execute::{check_writable, count_error_text, denied, may_write};
 use super::observe::{Observed, observe_in_script};
 use super::permission::denial;
 use super::stream::may_wait;
@@ -104,28 +104,36 @@ fn run(
     let database = call.session.database;
     let client_is_resp3 = call.reply.is_resp3();
     let begin = call.reply.len();
-    let mut host =
-        CallHost { call, begin, client_is_resp3, is_read_only: is_read_only || script.is_read_only };
+    let is_read_only = is_read_only || script.is_read_only;
+    let mut host = CallHost { call, begin, client_is_resp3, is_read_only, counted_error: None };
     let script_args: Vec<&[u8]> = args.from(3).collect();
     let (keys, script_args) = script_args.split_at(keys);
     let input = Input { script, keys, args: script_args };
     state.begin();
     let outcome = run_on_this_thread(input, state, &mut host);
+    let counted = host.counted_error.take();
     state.end();
+    let count_new_error = |text: &str| {
+        if !counted.is_some_and(|counted| text.starts_with(&counted)) {
+            count_error_text(shared, text);
+        }
+    };
     if call.session.database != database {
         call.session.select(database);
     }
     match outcome {
         Outcome::Replied => {
             if let Some(text) = call.reply.as_bytes()[begin..].strip_prefix(b"-") {
-                count_error_text(shared, &String::from_utf8_lossy(text.trim_ascii_end()));
+                call.session.has_replied_error = true;
+                count_new_error(&String::from_utf8_lossy(text.trim_ascii_end()));
             }
         }
         // No failure of the command: its effects are committed.
         Outcome::Failed(text) => {
+            call.session.has_replied_error = true;
             call.reply.truncate(begin);
             call.reply.error(text.as_bytes());
-            count_error_text(shared, &text);
+            count_new_error(&text);
         }
         Outcome::Aborted => return Err(Failure::reply("ERR the server ends, the script has no effect")),
     }
@@ -139,6 +147,8 @@ struct CallHost<'c, 'a> {
     begin: usize,
     client_is_resp3: bool,
     is_read_only: bool,
+    /// Last error of a command. It is counted already, although the script may return it.
+    counted_error: Option<String>,
 }
 
 impl CallHost<'_, '_> {
@@ -168,10 +178,10 @@ impl CallHost<'_, '_> {
                 "ERR {name} command is not allowed with BLOCK option from scripts"
             )));
         }
+        if self.is_read_only && may_write(command) {
+            return Err(Failure::reply("ERR Write commands are not allowed from read-only scripts."));
+        }
         if command.flags.contains(Flags::WRITE) {
-            if self.is_read_only {
-                return Err(Failure::reply("ERR Write commands are not allowed from read-only scripts."));
-            }
             check_writable(self.call.shared)?;
             if !self.call.shared.scripts.run_state.begin_write() {
                 return Err(Failure::reply("ERR Script killed by user with SCRIPT KILL..."));
@@ -181,10 +191,15 @@ impl CallHost<'_, '_> {
     }
 }
 
-impl Host for CallHost<'_, '_> {
-    fn command(&mut self, buffer: &[u8], ranges: &[ArgRange], is_resp3: bool) -> Result<&[u8], String> {
-        let args = Args::new(buffer, ranges);
-        let command = self.check(args).map_err(|failure| failure.text().into_owned())?;
+impl CallHost<'_, '_> {
+    /// Runs a command. Its reply follows those before the script.
+    fn run(&mut self, args: Args<'_>, is_resp3: bool) -> Result<(), String> {
+        let checked = self.check(args);
+        if let (Err(_), Some(known)) = (&checked, table::find(args.at(0))) {
+            let times = &self.call.shared.command_times;
+            times.record_rejected(self.call.view.scratch.slot, table::counted(known, args).1);
+        }
+        let command = checked.map_err(|failure| failure.text().into_owned())?;
         let Handler::Run(function) = command.handler else {
             return Err(format!("ERR the command '{}' is not supported by Terrace", command.name));
         };
@@ -198,7 +213,17 @@ impl Host for CallHost<'_, '_> {
         let slot = table::counted(command, args).1;
         let observed = Observed { command, slot, time, is_failed: result.is_err() };
         observe_in_script(self.call.shared, self.call.session, &observed, args, self.call.view.scratch.slot);
-        result.map_err(|failure| failure.text().into_owned())?;
+        result.map_err(|failure| failure.text().into_owned())
+    }
+}
+
+impl Host for CallHost<'_, '_> {
+    fn command(&mut self, buffer: &[u8], ranges: &[ArgRange], is_resp3: bool) -> Result<&[u8], String> {
+        if let Err(text) = self.run(Args::new(buffer, ranges), is_resp3) {
+            count_error_text(self.call.shared, &text);
+            self.counted_error = Some(text.clone());
+            return Err(text);
+        }
         Ok(&self.call.reply.as_bytes()[self.begin..])
     }
 

@@ -19,7 +19,8 @@ impl InternalClient {
     /// Creates a client with the name `name`. The list of clients does not have it.
     pub(crate) fn new(shared: &Shared, name: &str) -> InternalClient {
         let now = shared.clock.monotonic();
-        let (id, limits) = (shared.clients.next_id(), &shared.clients.output_limits);
+        let id = shared.clients.next_id();
+        let limits = &shared.clients.output_limits;
         let client = Client::new(id, name.to_owned(), String::new(), now, limits);
         let user = Arc::clone(shared.users.default_user());
         InternalClient { session: Session::new(Arc::new(client), None, user, true) }

@@ -91,6 +91,8 @@ pub(crate) struct Session {
     pub(crate) last_command: Option<(&'static Command, usize)>,
     /// Result of the current command, for the counts. None if it was queued or rejected.
     pub(crate) execution: Option<Execution>,
+    /// True if the reply of a script that has effects is an error. Its counts show a failure.
+    pub(crate) has_replied_error: bool,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) multi: Option<Multi>,
     pub(crate) watched: Vec<WatchedKey>,
@@ -128,6 +130,7 @@ impl Session {
             user,
             last_command: None,
             execution: None,
+            has_replied_error: false,
             reply_mode: ReplyMode::On,
             multi: None,
             watched: Vec::new(),

@@ -205,8 +205,8 @@ pub(super) fn leaf(row: ListedKey) -> Value {
     })
 }
 
-/// Meaning of a key of IndexedDB. The first byte holds the sizes of three numbers: the database, the
-/// object store and the index.
+/// Meaning of a key of IndexedDB. The first byte holds the sizes of three numbers: the database,
+/// the object store and the index.
 pub(super) fn key_name(key: &[u8]) -> Option<&'static str> {
     let (numbers, rest) = Ids::of_key(key)?;
     Some(match (numbers, rest.first()) {
@@ -265,7 +265,8 @@ mod tests {
     fn range_of_a_node_has_its_keys() {
         let node = Ids { numbers: [1, 255, 0], len: 2 };
         let range = node.range();
-        let (begin, end) = (range.begin.unwrap(), range.end.unwrap());
+        let begin = range.begin.unwrap();
+        let end = range.end.unwrap();
         let is_inside = |key: &[u8]| {
             IndexedDb.compare(&begin, key) != Ordering::Greater
                 && IndexedDb.compare(key, &end) == Ordering::Less

@@ -12,8 +12,8 @@ pub(super) fn jobs(page: &Page, stats: &Stats) -> Vec<Value> {
     let now = page.shared.clock.wall_us() / 1000;
     // Older memtables have smaller numbers of tables.
     flushes.sort_unstable_by_key(|flush| flush.table);
-    let is_flushing = |memtable: &&MemtableStats| memtable.state == MemtableState::Flushing;
-    let memtables = stats.memtables.iter().filter(is_flushing).map(Some).chain(std::iter::repeat(None));
+    let flushing = stats.memtables.iter().filter(|memtable| memtable.state == MemtableState::Flushing);
+    let memtables = flushing.map(Some).chain(std::iter::repeat(None));
     let mut jobs: Vec<Value> =
         flushes.iter().zip(memtables).map(|(flush, memtable)| flush_job(flush, memtable, now)).collect();
     if let (Some(running), Some(inputs)) = (&stats.running_compaction, inputs) {

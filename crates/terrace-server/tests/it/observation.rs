@@ -301,3 +301,28 @@ fn failures_of_clients_that_wait() {
     assert!(client.run("INFO commandstats").contains("rejected_calls=0,failed_calls=1"));
     assert!(client.run("INFO cpu").contains("used_cpu_user:"));
 }
+
+/// An error of a command is counted once, although the script returns it.
+#[test]
+fn errors_of_scripts() {
+    with_client(|client| {
+        for (script, counts) in [
+            ("return redis.call('select',99)", ["select:calls=1", "eval:calls=1", "1", "1"]),
+            ("return redis.pcall('select',99)", ["select:calls=1", "eval:calls=1", "1", "1"]),
+            ("redis.pcall('select',99) return 1", ["select:calls=1", "eval:calls=1", "1", "0"]),
+            ("return redis.error_reply('ERR x')", ["eval:calls=1", "eval:calls=1", "1", "1"]),
+        ] {
+            client.check(&[("CONFIG RESETSTAT", "OK")]);
+            client.call(&["EVAL", script, "0"]);
+            let [inner, outer, inner_failed, outer_failed] = counts;
+            let stats = client.run("INFO commandstats");
+            for (calls, failed) in [(inner, inner_failed), (outer, outer_failed)] {
+                let row = stats.split(&format!("cmdstat_{calls},")).nth(1).unwrap();
+                let row = row.split("\\r\\n").next().unwrap();
+                assert!(row.ends_with(&format!("failed_calls={failed}")), "{script}: {calls}: {row}");
+            }
+            let errors = client.run("INFO errorstats");
+            assert!(errors.contains("errorstat_ERR:count=1"), "{script}: {errors}");
+        }
+    });
+}

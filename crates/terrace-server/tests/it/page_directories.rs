@@ -78,8 +78,10 @@ fn block_index_of_bitcoin() {
 
 #[test]
 fn world_of_bedrock() {
-    let (x, z) = ((-12_i32).to_le_bytes(), 345_i32.to_le_bytes());
-    let (nether, end) = (1_i32.to_le_bytes(), 2_i32.to_le_bytes());
+    let x = (-12_i32).to_le_bytes();
+    let z = 345_i32.to_le_bytes();
+    let nether = 1_i32.to_le_bytes();
+    let end = 2_i32.to_le_bytes();
     let id = b"01234567-89ab-cdef-0123-456789abcdef";
     check_names(vec![
         (key(&[&x, &z, &[43]]), "Bedrock: heights and biomes (3D)"),

@@ -12,6 +12,9 @@ const SCRIPTS: &str = include_str!("scripts_replies.txt");
 /// Commands about scripts.
 const COMMANDS: &[&[&str]] = &[
     &["EVAL_RO", "return redis.call('set','a','b')", "0"],
+    &["EVAL_RO", "return redis.call('publish','channel','message')", "0"],
+    &["EVAL_RO", "return redis.call('pfcount','a')", "0"],
+    &["EVAL", "return redis.call('publish','channel','message')", "0"],
     &["EVAL", "return 1", "2", "a"],
     &["EVAL", "return 1", "-1"],
     &["EVAL", "return 1", "x"],

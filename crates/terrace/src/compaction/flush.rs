@@ -47,7 +47,7 @@ pub(crate) fn build_table(
             return Err(error);
         }
         count += 1;
-        if count % PROGRESS_STEP == 0 {
+        if count.is_multiple_of(PROGRESS_STEP) {
             memtable.set_flushed_entries(count);
         }
         // Every reader sees this version or a newer one.

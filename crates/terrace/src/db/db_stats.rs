@@ -7,7 +7,7 @@ use std::time::Duration;
 use terrace_format::version_edit::NUM_LEVELS;
 
 use super::Db;
-use super::components::stalled_writers::StalledWriters;
+use super::components::write_stalls::StalledWriters;
 use super::inner::{DbInner, DbState, FlushState};
 use crate::compaction::picker::{L0_COMPACTION_TRIGGER, L0_STOP_WRITES_TRIGGER, LevelTargets};
 use crate::error::Error;
@@ -158,18 +158,20 @@ impl LevelStats {
         let tables: [(usize, u64); NUM_LEVELS] =
             std::array::from_fn(|level| tables.get(level).copied().unwrap_or_default());
         let targets = LevelTargets::of_sizes(tables.map(|(_, bytes)| bytes));
-        let row = |(level, (files, bytes)): (usize, (usize, u64))| LevelStats {
-            files,
-            bytes,
-            max_bytes: (level > 0)
-                .then(|| targets.max_bytes(level))
-                .filter(|bytes| bytes.is_finite())
-                .map(|bytes| bytes as u64),
-            compaction_files: (level == 0).then_some(L0_COMPACTION_TRIGGER),
-            max_files: (level == 0).then_some(L0_STOP_WRITES_TRIGGER),
-            ..LevelStats::default()
-        };
-        tables.into_iter().enumerate().map(row).collect()
+        let levels = tables.into_iter().enumerate();
+        levels
+            .map(|(level, (files, bytes))| LevelStats {
+                files,
+                bytes,
+                max_bytes: (level > 0)
+                    .then(|| targets.max_bytes(level))
+                    .filter(|bytes| bytes.is_finite())
+                    .map(|bytes| bytes as u64),
+                compaction_files: (level == 0).then_some(L0_COMPACTION_TRIGGER),
+                max_files: (level == 0).then_some(L0_STOP_WRITES_TRIGGER),
+                ..LevelStats::default()
+            })
+            .collect()
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) use components::lost_directory::LostDirectory;
 pub use components::pinned_value::PinnedValue;
 pub use components::read_state::StateStamp;
 pub use components::recovery_report::{LogEndReason, RecoveredLog, RecoveryReport};
-pub use components::stalled_writers::StalledWriters;
+pub use components::write_stalls::StalledWriters;
 pub use db_stats::{
     CompactionStatus, LevelStats, MemoryPart, MemoryUse, MemtableState, MemtableStats, Stats,
 };

@@ -5,8 +5,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use terrace::env::{Clock, SystemClock};
 use terrace::{CompactionStyle, Db, Env, Logger, Options, destroy};
 
 struct ChannelLogger(Sender<String>);
@@ -46,8 +47,13 @@ fn check(db: &Db, model: &Model) {
     );
 }
 
-fn is_settled(db: &Db) -> bool {
-    db.property("terrace.settled").as_deref() == Some("1")
+#[track_caller]
+fn wait_until_settled(db: &Db) {
+    let deadline = SystemClock.monotonic() + Duration::from_secs(60);
+    while db.property("terrace.settled").as_deref() != Some("1") {
+        assert!(SystemClock.monotonic() < deadline, "{:?}", db.property("leveldb.stats"));
+        SystemClock.sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -69,11 +75,7 @@ fn tree_settles_after_a_load() {
         let snapshot = db.snapshot();
         load(&db, &mut model, &mut random, 40);
         check(&db, &model);
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !is_settled(&db) {
-            assert!(Instant::now() < deadline, "{style:?}: {:?}", db.property("leveldb.stats"));
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until_settled(&db);
         check(&db, &model);
         let seen = db.iter_with(&terrace::ReadOptions::default().snapshot(snapshot)).map(Result::unwrap);
         assert!(seen.eq(snapshot_of));
@@ -106,11 +108,7 @@ fn next_open_settles_an_interrupted_load() {
     }
     let db = Db::open(path, &options).unwrap();
     check(&db, &model);
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_settled(&db) {
-        assert!(Instant::now() < deadline, "{:?}", db.property("leveldb.stats"));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until_settled(&db);
     check(&db, &model);
     db.close().unwrap();
     destroy(path, &options).unwrap();

@@ -55,12 +55,11 @@ pub(crate) fn all_counted() -> impl Iterator<Item = (&'static str, &'static Comm
 
 /// Returns the full name and the slot of the command with the arguments `args`.
 pub(crate) fn counted(command: &'static Command, args: Args<'_>) -> (&'static str, usize) {
-    let is_found = |row: &&Counted| {
-        std::ptr::eq(row.command, command) && row.subcommand().eq_ignore_ascii_case(args.at(1))
-    };
     let found = match command.subcommands {
         [] => None,
-        _ => subcommands().iter().find(is_found),
+        _ => subcommands().iter().find(|row| {
+            std::ptr::eq(row.command, command) && row.subcommand().eq_ignore_ascii_case(args.at(1))
+        }),
     };
     found.map_or_else(|| (command.name, slot_of(command)), |row| (row.name.as_str(), row.slot))
 }

@@ -9,12 +9,10 @@
 //! ```
 //!
 //! 1. Twelve flushes become one sorted run, which is one level. If no level is free, or the next
-//! run
-//!    is not larger, they are compacted together with it.
+//!    run is not larger, they are compacted together with it.
 //! 2. When all runs together have three quarters of the size of the bottom level, a sliced
-//! compaction
-//!    moves them into it: one compaction for each slice, from the smallest keys to the largest.
-//!    Between two slices, flushes become runs above those that are being moved.
+//!    compaction moves them into it: one compaction for each slice, from the smallest keys to the
+//!    largest. Between two slices, flushes become runs above those that are being moved.
 //! 3. The bottom level moves down when it is larger than LevelDB's maximum for its level. So there
 //!    are more runs in a larger database, and LevelDB has less to do when it opens it.
 //!

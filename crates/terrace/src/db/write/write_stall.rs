@@ -45,8 +45,8 @@ impl DbInner {
         result
     }
 
-    /// Executes `wait` as [`DbInner::timed_stall`] does. The statistics list the stall meanwhile: it
-    /// may take minutes. The caller does not hold `state`.
+    /// Executes `wait` as [`DbInner::timed_stall`] does. The statistics list the stall meanwhile:
+    /// it may take minutes. The caller does not hold `state`.
     #[cold]
     pub(super) fn listed_stall<T>(
         &self,

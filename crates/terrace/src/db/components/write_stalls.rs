@@ -20,26 +20,26 @@ pub struct StalledWriters {
 
 /// Begins of the present stalls.
 #[derive(Debug, Default)]
-pub(in crate::db) struct PresentStalls(Vec<(Timer, Duration)>);
+pub(crate) struct PresentStalls(Vec<(Timer, Duration)>);
 
 impl PresentStalls {
-    pub(in crate::db) fn begin(&mut self, cause: Timer, now: Duration) {
+    pub(crate) fn begin(&mut self, cause: Timer, now: Duration) {
         self.0.push((cause, now));
     }
 
     /// Ends a stall that began with the same arguments.
-    pub(in crate::db) fn end(&mut self, cause: Timer, began_at: Duration) {
+    pub(crate) fn end(&mut self, cause: Timer, began_at: Duration) {
         if let Some(index) = self.0.iter().position(|stall| *stall == (cause, began_at)) {
             self.0.swap_remove(index);
         }
     }
 
-    pub(in crate::db) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the sums for each cause.
-    pub(in crate::db) fn by_cause(&self, now: Duration) -> Vec<StalledWriters> {
+    pub(crate) fn by_cause(&self, now: Duration) -> Vec<StalledWriters> {
         let mut sums: Vec<StalledWriters> = Vec::new();
         for (cause, began_at) in &self.0 {
             let time = now.saturating_sub(*began_at);
