@@ -56,6 +56,20 @@ pub(crate) struct DatabaseArgs {
     pub(crate) comparator: ComparatorArg,
 }
 
+#[cfg(feature = "store")]
+impl DatabaseArgs {
+    /// Address of a store, if the argument is one.
+    pub(crate) fn address(&self) -> Result<Option<&str>, Failure> {
+        let Some(address) = self.dir.to_str().filter(|text| terrace_store::is_address(text)) else {
+            return Ok(None);
+        };
+        match self.comparator.comparator {
+            None => Ok(Some(address)),
+            Some(_) => Err(crate::store::needs_directory("--comparator")),
+        }
+    }
+}
+
 /// Argument that names the comparator. The default is the comparator of the database.
 #[derive(Args, Default)]
 pub(crate) struct ComparatorArg {
@@ -505,6 +519,17 @@ pub(crate) struct KeyRangeArgs {
 }
 
 impl KeyRangeArgs {
+    /// The range for an iterator of a store.
+    #[cfg(feature = "store")]
+    pub(crate) fn key_range(&self) -> Result<terrace_store::KeyRange, Failure> {
+        let encoding = &self.encoding;
+        if let Some(prefix) = encoding.decode_optional(self.prefix.as_ref())? {
+            return Ok(terrace_store::KeyRange::prefix(prefix));
+        }
+        let start = encoding.decode_optional(self.from.as_ref())?.unwrap_or_default();
+        Ok(terrace_store::KeyRange { start, end: encoding.decode_optional(self.to.as_ref())? })
+    }
+
     /// Options for an iterator over the range.
     pub(crate) fn read_options(&self) -> Result<ReadOptions, Failure> {
         let encoding = &self.encoding;
