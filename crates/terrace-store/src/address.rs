@@ -104,8 +104,7 @@ impl Address {
 
 /// Returns true if `host` consists of a name or an IP address, and perhaps a port.
 fn is_host(host: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
-    !host.is_empty() && host.bytes().all(is_allowed)
+    !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte))
 }
 
 fn parse_option(text: &str) -> Result<(String, String)> {

@@ -1,6 +1,6 @@
 //! Range of keys: a first key and an excluded end.
 
-/// Keys from `start` to `end`, `end` excluded, in the order of their bytes.
+/// Keys from `start` to `end`, `end` excluded, in bytewise order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyRange {
     /// First key of the range.

@@ -84,7 +84,8 @@ pub fn reconcile(from: &dyn Store, to: &dyn Store, progress: MigrateProgress<'_>
     let mut target = to.iter(&KeyRange::all())?;
     let mut writer = BatchWriter::new(to);
     let mut hasher = EntryHasher::default();
-    let (mut puts, mut deletes) = (0, 0);
+    let mut puts = 0;
+    let mut deletes = 0;
     source.seek_to_first();
     target.seek_to_first();
     loop {

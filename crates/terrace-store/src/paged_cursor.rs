@@ -117,10 +117,16 @@ impl<S: PageSource> PagedCursor<S> {
     }
 
     fn install(&mut self, page: Page, direction: Direction, is_first_of_range: bool) {
-        (self.has_before, self.has_after) = match direction {
-            Direction::Forward => (!is_first_of_range, page.has_more),
-            Direction::Backward => (page.has_more, !is_first_of_range),
-        };
+        match direction {
+            Direction::Forward => {
+                self.has_before = !is_first_of_range;
+                self.has_after = page.has_more;
+            }
+            Direction::Backward => {
+                self.has_before = page.has_more;
+                self.has_after = !is_first_of_range;
+            }
+        }
         self.direction = direction;
         self.page = page;
         self.index = match direction {

@@ -64,8 +64,8 @@ pub struct Condition<'a> {
 
 /// Ordered key-value store.
 ///
-/// A write is atomic. It is visible to every later read, through every client. Keys are ordered by
-/// their bytes.
+/// A write is atomic. It is visible to every later read, through every client. Keys are in
+/// bytewise order.
 pub trait Store: Send + Sync {
     /// Returns the maximum sizes.
     fn limits(&self) -> Limits;
@@ -103,8 +103,8 @@ pub trait Store: Send + Sync {
     /// Returns a snapshot of the current state.
     fn snapshot(&self) -> Result<Box<dyn StoreSnapshot>>;
 
-    /// Deletes all keys of `range`. The deletion is atomic on etcd and in memory. A concurrent reader
-    /// of a local database may miss only some of the keys.
+    /// Deletes all keys of `range`. The deletion is atomic on etcd and in memory. A concurrent
+    /// reader of a local database may miss only some of the keys.
     fn delete_range(&self, range: &KeyRange, options: &WriteOptions) -> Result<()>;
 
     /// Returns the estimated number of bytes that the entries of `range` take.

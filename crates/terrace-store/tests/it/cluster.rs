@@ -21,8 +21,8 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// Program of a server.
 const ETCD: &str = "etcd";
 
-/// Returns true if etcd is installed. Otherwise prints that `what` is not tested, or fails where all
-/// programs are required.
+/// Returns true if etcd is installed. Otherwise prints that `what` is not tested, or fails where
+/// all programs are required.
 pub(crate) fn has_etcd(what: &str) -> bool {
     let is_there = Command::new(ETCD).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if is_there.is_ok_and(|status| status.success()) {
@@ -33,8 +33,8 @@ pub(crate) fn has_etcd(what: &str) -> bool {
     false
 }
 
-/// Starts the server in its arguments and prints its number. Ends it with SIGKILL at the end of the
-/// standard input, so that no server outlives the tests.
+/// Starts the server in its arguments and prints its number. Ends it with SIGKILL at the end of
+/// the standard input, so that no server outlives the tests.
 const GUARD: &str = r#""$@" >/dev/null 2>&1 & echo $!; cat >/dev/null; kill -KILL $!; wait $!"#;
 
 /// A server of a cluster.
@@ -248,7 +248,8 @@ pub(crate) fn post(port: u16, path: &str, body: &str) -> String {
 pub(crate) fn count_with_http(port: u16, prefix: &[u8]) -> u64 {
     let mut end = prefix.to_vec();
     *end.last_mut().expect("a prefix has bytes") += 1;
-    let (start, end) = (BASE64.encode(prefix), BASE64.encode(&end));
+    let start = BASE64.encode(prefix);
+    let end = BASE64.encode(&end);
     let body = format!(r#"{{"key":"{start}","range_end":"{end}","count_only":true}}"#);
     let answer = post(port, "/v3/kv/range", &body);
     let count = answer.split_once(r#""count":""#).and_then(|(_, rest)| rest.split_once('"'));

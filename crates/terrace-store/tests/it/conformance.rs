@@ -345,7 +345,8 @@ fn phantoms_are_conflicts() {
 #[test]
 fn concurrent_counters_lose_nothing() {
     on_every_engine(|store| {
-        let (threads, rounds) = (4, 10);
+        let threads = 4;
+        let rounds = 10;
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| (0..rounds).for_each(|_| count_up(store)));
@@ -372,7 +373,6 @@ fn concurrent_writes_all_arrive() {
             for thread in 0..8 {
                 scope.spawn(move || {
                     for n in 0..25 {
-                        // The shared key makes some writes unfit for one group.
                         write(store, &format!("own-{thread}-{n}={n} shared={thread} gone-{thread}"));
                     }
                 });

@@ -7,7 +7,7 @@ use std::time::Duration;
 use terrace_store::{Error, OpenOptions, Store, TransactionOptions, open};
 
 use crate::cluster::{EtcdCluster, has_etcd, shared_server};
-use crate::proxy::{Network, Proxy};
+use crate::proxy::{DELAY, Network, Proxy};
 
 /// Opens a store through `proxy`.
 fn open_through(proxy: &Proxy, prefix: &str, options: &str) -> Arc<dyn Store> {
@@ -51,6 +51,24 @@ fn commit_without_an_answer_counts_once() {
     assert_eq!(store.get(b"blind").unwrap().unwrap(), b"1");
     add_one(&*store).unwrap();
     assert_eq!(store.get(b"counter").unwrap().unwrap(), [3]);
+}
+
+#[test]
+fn late_commit_has_no_effect() {
+    if !has_etcd("late commits of etcd") {
+        return;
+    }
+    let port = shared_server().servers[0].client_port;
+    let proxy = Proxy::start(port);
+    let address = format!("etcd://127.0.0.1:{},127.0.0.1:{port}/late?timeout=60", proxy.port);
+    let store = open(&address, &OpenOptions::default().create_if_missing(true)).unwrap();
+    store.put(b"a", b"1").unwrap();
+    proxy.set(Network::RequestsLate);
+    // The first attempt is on its way while the second one goes to the server without the proxy.
+    store.put(b"a", b"2").unwrap();
+    store.put(b"a", b"3").unwrap();
+    thread::sleep(2 * DELAY);
+    assert_eq!(store.get(b"a").unwrap().unwrap(), b"3", "the late request wrote 2 again");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Histories of clients while servers die, stop and disappear.
 //!
-//! Two stores, each with several threads, use three servers through proxies. Meanwhile the leader is
-//! killed with SIGKILL, paused with SIGSTOP, or cut off. The history of single keys must be
-//! linearizable, the transactions serializable, and no acknowledged write may be lost.
+//! Two stores, each with several threads, use three servers through proxies. Meanwhile the leader
+//! is killed with SIGKILL or paused with SIGSTOP, or the network is cut. The history of single keys
+//! must be linearizable, the transactions serializable, and no acknowledged write may be lost.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,8 +16,11 @@ use crate::history::{History, client};
 use crate::proxy::{Network, Proxy};
 
 const THREADS_PER_STORE: u64 = 3;
-/// Time of a fault, and time between two faults. A new leader needs about one second.
+/// Time of a fault. A new leader needs about one second.
 const FAULT: Duration = Duration::from_millis(1200);
+/// Time of a pause. The clients give up, and the leader finds their requests when it continues.
+const PAUSE: Duration = Duration::from_millis(3000);
+/// Time between two faults.
 const CALM: Duration = Duration::from_millis(600);
 
 /// A fault of the leader.
@@ -45,7 +48,7 @@ fn inject(fault: Fault, cluster: &mut EtcdCluster, proxies: &[Proxy]) {
         // The clients lose all servers, so that commits end without an answer.
         Fault::Cut(network) => proxies.iter().for_each(|proxy| proxy.set(network)),
     }
-    thread::sleep(FAULT);
+    thread::sleep(if matches!(fault, Fault::Pause) { PAUSE } else { FAULT });
     match fault {
         Fault::Kill => cluster.servers[leader].start(),
         Fault::Pause => cluster.servers[leader].signal("CONT"),

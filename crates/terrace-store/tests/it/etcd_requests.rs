@@ -88,7 +88,8 @@ fn concurrent_writers_share_transactions() {
     }
     let cluster = EtcdCluster::start(1);
     let store = &*cluster.new_store();
-    let (threads, writes) = (48, 20);
+    let threads = 48;
+    let writes = 20;
     let (_, transactions) = counted(&cluster, || {
         thread::scope(|scope| {
             for thread in 0..threads {

@@ -1,4 +1,4 @@
-//! Figures of the design note: `cargo test --features etcd --release -- --ignored --nocapture speed`.
+//! Figures of the design note, on demand: `-- --ignored --nocapture speed`.
 
 use std::thread;
 use std::time::Instant;

@@ -19,7 +19,8 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "tests stand outside of the store: they start servers, wait for them, and read their files"
+    clippy::unwrap_used,
+    reason = "tests stand outside of the store: they start servers, wait for them, and fail if those fail"
 )]
 
 mod addresses;

@@ -22,7 +22,8 @@ fn fill(store: &dyn Store, count: usize, seed: u64) {
 
 #[track_caller]
 fn assert_equal(a: &dyn Store, b: &dyn Store) {
-    let (a, b) = (digest(a, &mut |_| {}).unwrap(), digest(b, &mut |_| {}).unwrap());
+    let a = digest(a, &mut |_| {}).unwrap();
+    let b = digest(b, &mut |_| {}).unwrap();
     assert!(a.entries > 0);
     assert_eq!(a, b);
 }
@@ -45,7 +46,8 @@ fn between_all_engines() {
 
 #[test]
 fn interrupted_copy_resumes_after_its_last_key() {
-    let (source, target) = (memory(), memory());
+    let source = memory();
+    let target = memory();
     fill(&*source.store, 5000, 1);
     let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         copy(&*source.store, &*target.store, false, &mut |entries| assert!(entries < 2500))
@@ -60,7 +62,8 @@ fn interrupted_copy_resumes_after_its_last_key() {
 
 #[test]
 fn reconcile_transfers_every_kind_of_change() {
-    let (source, target) = (memory(), memory());
+    let source = memory();
+    let target = memory();
     fill(&*source.store, 3000, 2);
     copy(&*source.store, &*target.store, false, &mut |_| {}).unwrap();
     source.store.put(b"", b"first").unwrap();

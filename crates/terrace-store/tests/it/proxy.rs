@@ -19,10 +19,15 @@ pub(crate) enum Network {
     Silent,
     /// Requests arrive, and their answers are lost.
     AnswersLost,
+    /// Each packet of a request arrives late, also after the client has given up.
+    RequestsLate,
 }
 
 /// Interval in which connections notice another state of the network.
 const POLL: Duration = Duration::from_millis(20);
+
+/// Delay of late requests. It exceeds the time of an attempt.
+pub(crate) const DELAY: Duration = Duration::from_secs(3);
 
 /// Listener that forwards connections to a server.
 pub(crate) struct Proxy {
@@ -82,18 +87,19 @@ fn forward(client: TcpStream, server_port: u16, state: &Arc<State>) {
         let _ = stream.set_nodelay(true);
         let _ = stream.set_read_timeout(Some(POLL));
     }
-    let (requests, answers) = (Arc::clone(state), Arc::clone(state));
-    thread::spawn(move || pump(client, server, &requests, &[Network::Silent]));
-    thread::spawn(move || pump(pair.1, pair.0, &answers, &[Network::Silent, Network::AnswersLost]));
+    let requests = Arc::clone(state);
+    let answers = Arc::clone(state);
+    thread::spawn(move || pump(client, server, &requests, true));
+    thread::spawn(move || pump(pair.1, pair.0, &answers, false));
 }
 
-/// Copies bytes until an end of the connection. Drops them in the states `lost`.
-fn pump(mut from: TcpStream, mut to: TcpStream, state: &State, lost: &[Network]) {
+/// Copies bytes until an end of the connection, or drops them as the state of the network says.
+fn pump(mut from: TcpStream, mut to: TcpStream, state: &State, is_request: bool) {
     let mut buffer = [0; 16 << 10];
     // A connection that lost bytes is useless afterwards.
     let mut has_lost = false;
     while !state.is_ended.load(Ordering::SeqCst) && !state.is(Network::Closed) {
-        let is_lossy = lost.iter().any(|network| state.is(*network));
+        let is_lossy = state.is(Network::Silent) || (!is_request && state.is(Network::AnswersLost));
         if has_lost && !is_lossy {
             break;
         }
@@ -101,7 +107,12 @@ fn pump(mut from: TcpStream, mut to: TcpStream, state: &State, lost: &[Network])
             Ok(0) => break,
             Ok(_) if is_lossy => has_lost = true,
             Ok(len) => {
-                if to.write_all(&buffer[..len]).is_err() {
+                let mut bytes = buffer[..len].to_vec();
+                if is_request && state.is(Network::RequestsLate) {
+                    collect(&mut from, &mut bytes);
+                    thread::sleep(DELAY);
+                }
+                if to.write_all(&bytes).is_err() {
                     break;
                 }
             }
@@ -111,4 +122,12 @@ fn pump(mut from: TcpStream, mut to: TcpStream, state: &State, lost: &[Network])
     }
     let _ = from.shutdown(Shutdown::Both);
     let _ = to.shutdown(Shutdown::Both);
+}
+
+/// Appends what arrives without a pause, so that a whole request is delayed once.
+fn collect(from: &mut TcpStream, bytes: &mut Vec<u8>) {
+    let mut buffer = [0; 16 << 10];
+    while let Ok(len @ 1..) = from.read(&mut buffer) {
+        bytes.extend_from_slice(&buffer[..len]);
+    }
 }

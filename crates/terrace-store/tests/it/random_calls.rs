@@ -126,8 +126,8 @@ impl Pair<'_> {
         if found {
             assert!(check(self.model, &**model), "a conflict was missed: {keys:?} {ranges:?}");
         } else if check(self.model, &**model) {
-            // The deletion of a missing key may count as its change, and a deletion elsewhere as that
-            // of a large range. Only then the stores differ, and the write follows without condition.
+            // The deletion of a missing key may count as its change, and a deletion elsewhere as
+            // that of a large range. Only then the stores differ. The write follows without them.
             assert!(has_deleted, "a conflict without a change: {keys:?} {ranges:?}");
             self.store.write(&batch, &WriteOptions::default()).unwrap();
         }
@@ -168,7 +168,8 @@ impl Pair<'_> {
         let key = key(&mut self.rng);
         let Some(Snapshots { real, model, .. }) = self.snapshots.front() else { return };
         assert_eq!(real.get(&key).unwrap(), model.get(&key).unwrap(), "{key:?}");
-        let (mut real, mut model) = (real.iter(&range).unwrap(), model.iter(&range).unwrap());
+        let mut real = real.iter(&range).unwrap();
+        let mut model = model.iter(&range).unwrap();
         move_together(&mut self.rng, &mut *real, &mut *model);
     }
 
@@ -177,13 +178,16 @@ impl Pair<'_> {
         let mut real = self.store.begin(&options).unwrap();
         let mut model = self.model.begin(&options).unwrap();
         for _ in 0..self.rng.below(8) {
-            let (key, value, range) = (key(&mut self.rng), value(&mut self.rng), range(&mut self.rng));
+            let key = key(&mut self.rng);
+            let value = value(&mut self.rng);
+            let range = range(&mut self.rng);
             match self.rng.below(4) {
                 0 => assert_eq!(real.get(&key).unwrap(), model.get(&key).unwrap()),
                 1 => [&mut real, &mut model].into_iter().for_each(|t| t.put(&key, &value).unwrap()),
                 2 => [&mut real, &mut model].into_iter().for_each(|t| t.delete(&key).unwrap()),
                 _ => {
-                    let (mut real, mut model) = (real.iter(&range).unwrap(), model.iter(&range).unwrap());
+                    let mut real = real.iter(&range).unwrap();
+                    let mut model = model.iter(&range).unwrap();
                     move_together(&mut self.rng, &mut real, &mut model);
                 }
             }

@@ -60,10 +60,13 @@ impl Settings {
     }
 }
 
+/// Returns true if `name` is a part of a prefix.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
 /// Checks that `prefix` consists of names with slashes between them.
 fn check_prefix(prefix: &str) -> Result<()> {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let is_name = |name: &str| !name.is_empty() && name.bytes().all(is_allowed);
     if prefix.len() <= MAX_PREFIX && prefix.split('/').all(is_name) {
         return Ok(());
     }

@@ -86,13 +86,13 @@ impl Cluster {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("etcd").enable_all().build();
         let runtime = runtime.map_err(|error| Error::Unavailable(format!("threads for etcd: {error}")))?;
         let scheme = if settings.is_encrypted { "https" } else { "http" };
-        let server = |host: &String| Server {
+        let all = settings.hosts.iter().map(|host| Server {
             host: host.clone(),
             address: format!("{scheme}://{host}"),
             options: settings.connect.clone(),
             client: OnceCell::new(),
-        };
-        let all = settings.hosts.iter().map(server).collect();
+        });
+        let all = all.collect();
         Ok(Cluster {
             runtime: Some(runtime),
             servers: Arc::new(Servers { all, current: AtomicUsize::new(0) }),
@@ -224,7 +224,8 @@ impl Requester {
     /// Reads keys.
     pub(super) async fn get(&self, key: Vec<u8>, options: GetOptions) -> Outcome<GetResponse> {
         self.call(|client| {
-            let (key, options) = (key.clone(), options.clone());
+            let key = key.clone();
+            let options = options.clone();
             async move { kv(&client).get(key, Some(options)).await }
         })
         .await

@@ -6,10 +6,11 @@
 //!   lane 1    [w2 w3 w4]       meanwhile others wait, and one of them commits for all
 //! ```
 //!
-//! A group is one transaction of etcd. Two writes of one key never share a group. A conditional
-//! write has a transaction of its own, because its condition must not fail the writes of others.
+//! A group is one transaction of etcd. If several of its writes have one key, the last one counts,
+//! as if they had been executed in the order of the queue. A conditional write has a transaction of
+//! its own, because its condition must not fail the writes of others.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -155,7 +156,8 @@ impl Committer {
         operations: Vec<TxnOp>,
     ) -> (Option<Lane>, Result<Position>) {
         let requester = self.cluster.requester();
-        let (markers, layout) = (Arc::clone(&self.markers), Arc::clone(&self.layout));
+        let markers = Arc::clone(&self.markers);
+        let layout = Arc::clone(&self.layout);
         let work = async move {
             let mut lane = lane;
             let outcome = commit(&mut lane, &markers, &layout, &requester, &compares, &operations).await;
@@ -195,20 +197,17 @@ async fn commit(
     Err(Error::Unavailable("etcd: the lease of this client expires at once".into()))
 }
 
-/// Takes the writes of the next group: as many as fit, without two writes of one key.
+/// Takes the writes of the next group: as many as fit.
 fn next_group(waiting: &mut VecDeque<Arc<QueuedWrite>>) -> Vec<Arc<QueuedWrite>> {
-    let (mut operations, mut bytes) = (0, 0);
-    let mut keys = BTreeSet::new();
+    let mut operations = 0;
+    let mut bytes = 0;
     let mut group: Vec<Arc<QueuedWrite>> = Vec::new();
     while let Some(next) = waiting.front() {
         operations += next.writes.len();
         bytes += next.bytes;
-        let is_full = operations > MAX_OPERATIONS || bytes > MAX_REQUEST_BYTES;
-        let repeats = next.writes.keys().any(|key| keys.contains(key));
-        if !group.is_empty() && (is_full || repeats) {
+        if !group.is_empty() && (operations > MAX_OPERATIONS || bytes > MAX_REQUEST_BYTES) {
             break;
         }
-        keys.extend(next.writes.keys().cloned());
         group.extend(waiting.pop_front());
     }
     group
@@ -221,10 +220,7 @@ impl Markers {
         let lease = match state.0 {
             Some(lease) => lease,
             None => {
-                let grant = |client: etcd_client::Client| async move {
-                    client.lease_client().grant(LEASE_SECONDS, None).await
-                };
-                let lease = requester.call(grant).await?.id();
+                let lease = grant_lease(requester).await?;
                 state.0 = Some(lease);
                 tokio::spawn(Arc::clone(self).renew(lease, requester.clone()));
                 lease
@@ -249,12 +245,19 @@ impl Markers {
             if self.state.lock().await.0 != Some(lease) {
                 return;
             }
-            let keep_alive =
-                |client: etcd_client::Client| async move { client.lease_client().keep_alive(lease).await };
             // The next commit notices a lease that could not be renewed.
-            let _ = requester.extended().call(keep_alive).await;
+            let _ = requester
+                .extended()
+                .call(|client| async move { client.lease_client().keep_alive(lease).await })
+                .await;
         }
     }
+}
+
+async fn grant_lease(requester: &Requester) -> Result<i64> {
+    let granted =
+        requester.call(|client| async move { client.lease_client().grant(LEASE_SECONDS, None).await });
+    Ok(granted.await?.id())
 }
 
 impl Drop for Committer {
@@ -264,9 +267,9 @@ impl Drop for Committer {
         let requester = self.cluster.requester();
         let _ = self.cluster.run(async move {
             let Some(lease) = markers.state.lock().await.0.take() else { return Ok(()) };
-            let revoke =
-                |client: etcd_client::Client| async move { client.lease_client().revoke(lease).await };
-            let _ = tokio::time::timeout(REVOKE_TIME, requester.attempt(revoke)).await;
+            let revoked =
+                requester.attempt(|client| async move { client.lease_client().revoke(lease).await });
+            let _ = tokio::time::timeout(REVOKE_TIME, revoked).await;
             Ok(())
         });
     }

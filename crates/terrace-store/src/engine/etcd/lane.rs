@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A lane executes one commit after the other. Its marker names the last of them. If no answer
-//! comes, the request may still be on its way. So the resolution changes the revision of the marker:
-//! the late commit then fails its comparison. The resolution itself may be repeated.
+//! comes, the request may still be on its way. So the resolution changes the revision of the
+//! marker: the late commit then fails its comparison. The resolution itself may be repeated.
 //!
 //! A marker belongs to the lease of its client, so that etcd deletes the markers of ended programs.
 //! If the lease expires during a resolution, the result stays unknown.
@@ -71,8 +71,8 @@ impl Lane {
         self.lease == lease
     }
 
-    /// Executes `operations` if `compares` hold. Repeats the transaction while it is certain that it
-    /// had no effect.
+    /// Executes `operations` if `compares` hold. Repeats the transaction while it is certain that
+    /// it had no effect.
     pub(super) async fn commit(
         &mut self,
         requester: &Requester,

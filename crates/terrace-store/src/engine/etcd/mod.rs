@@ -67,8 +67,8 @@ struct EtcdStore {
     committer: Committer,
 }
 
-/// Writes of a batch by their keys in etcd. The last operation of a key counts, because etcd refuses
-/// two operations on one key.
+/// Writes of a batch by their keys in etcd. The last operation of a key counts, because etcd
+/// refuses two operations on one key.
 pub(super) type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 impl EtcdStore {

@@ -115,9 +115,11 @@ impl EtcdSnapshot {
         let missing: Vec<&[u8]> =
             keys.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(key, _)| *key).collect();
         let mut read = self.read(&missing, false)?.into_iter();
-        let newly_read =
-            |read: Option<Option<KeyValue>>| read.flatten().map_or(0, |entry| entry.mod_revision());
-        Ok(known.into_iter().map(|known| known.unwrap_or_else(|| newly_read(read.next()))).collect())
+        let revisions = known.into_iter().map(|known| match known {
+            Some(revision) => revision,
+            None => read.next().flatten().map_or(0, |entry| entry.mod_revision()),
+        });
+        Ok(revisions.collect())
     }
 
     /// Returns the first keys of `range`, as keys in etcd, with their revisions.
