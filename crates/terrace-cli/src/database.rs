@@ -56,26 +56,12 @@ pub(crate) struct DatabaseArgs {
     pub(crate) comparator: ComparatorArg,
 }
 
-#[cfg(feature = "store")]
-impl DatabaseArgs {
-    /// Address of a store, if the argument is one.
-    pub(crate) fn address(&self) -> Result<Option<&str>, Failure> {
-        let Some(address) = self.dir.to_str().filter(|text| terrace_store::is_address(text)) else {
-            return Ok(None);
-        };
-        match self.comparator.comparator {
-            None => Ok(Some(address)),
-            Some(_) => Err(crate::store::needs_directory("--comparator")),
-        }
-    }
-}
-
 /// Argument that names the comparator. The default is the comparator of the database.
 #[derive(Args, Default)]
 pub(crate) struct ComparatorArg {
     /// Comparator the database was created with [default: detected, otherwise bytewise]
     #[arg(long, value_name = "NAME", value_parser = comparator_parser(), hide_short_help = true)]
-    comparator: Option<&'static NamedComparator>,
+    pub(crate) comparator: Option<&'static NamedComparator>,
 }
 
 impl ComparatorArg {
@@ -507,29 +493,18 @@ impl SyncArg {
 pub(crate) struct KeyRangeArgs {
     /// Only keys that begin with this prefix
     #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
-    prefix: Option<OsString>,
+    pub(crate) prefix: Option<OsString>,
     /// First key of the range
     #[arg(long, value_name = "KEY")]
-    from: Option<OsString>,
+    pub(crate) from: Option<OsString>,
     /// Key at which the range ends; this key is excluded
     #[arg(long, value_name = "KEY")]
-    to: Option<OsString>,
+    pub(crate) to: Option<OsString>,
     #[command(flatten)]
     pub(crate) encoding: KeyEncodingArgs,
 }
 
 impl KeyRangeArgs {
-    /// The range for an iterator of a store.
-    #[cfg(feature = "store")]
-    pub(crate) fn key_range(&self) -> Result<terrace_store::KeyRange, Failure> {
-        let encoding = &self.encoding;
-        if let Some(prefix) = encoding.decode_optional(self.prefix.as_ref())? {
-            return Ok(terrace_store::KeyRange::prefix(prefix));
-        }
-        let start = encoding.decode_optional(self.from.as_ref())?.unwrap_or_default();
-        Ok(terrace_store::KeyRange { start, end: encoding.decode_optional(self.to.as_ref())? })
-    }
-
     /// Options for an iterator over the range.
     pub(crate) fn read_options(&self) -> Result<ReadOptions, Failure> {
         let encoding = &self.encoding;

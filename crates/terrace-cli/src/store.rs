@@ -7,10 +7,12 @@ use std::io::Write;
 use std::sync::Arc;
 
 use terrace_store::migrate::BatchWriter;
-use terrace_store::{KeyRange, OpenOptions, Store, TransactionOptions, WriteBatch, WriteOptions, open};
+use terrace_store::{
+    KeyRange, OpenOptions, Store, TransactionOptions, WriteBatch, WriteOptions, is_address, open,
+};
 
 use crate::condition::Condition;
-use crate::database::{DamageArgs, LiveArg, SyncArg};
+use crate::database::{DamageArgs, DatabaseArgs, KeyRangeArgs, LiveArg, SyncArg};
 use crate::entry_format::{EntryReader, Format};
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
@@ -19,6 +21,29 @@ use crate::units;
 /// Failure for a flag that has no meaning for a store.
 pub(crate) fn needs_directory(flag: &str) -> Failure {
     Failure::Usage(format!("{flag}: only for the directory of a database, not for the address of a store"))
+}
+
+impl DatabaseArgs {
+    /// Address of a store, if the argument is one.
+    pub(crate) fn address(&self) -> Result<Option<&str>, Failure> {
+        let Some(address) = self.dir.to_str().filter(|text| is_address(text)) else { return Ok(None) };
+        match self.comparator.comparator {
+            None => Ok(Some(address)),
+            Some(_) => Err(needs_directory("--comparator")),
+        }
+    }
+}
+
+impl KeyRangeArgs {
+    /// The range for an iterator of a store.
+    pub(crate) fn key_range(&self) -> Result<KeyRange, Failure> {
+        let encoding = &self.encoding;
+        if let Some(prefix) = encoding.decode_optional(self.prefix.as_ref())? {
+            return Ok(KeyRange::prefix(prefix));
+        }
+        let start = encoding.decode_optional(self.from.as_ref())?.unwrap_or_default();
+        Ok(KeyRange { start, end: encoding.decode_optional(self.to.as_ref())? })
+    }
 }
 
 /// Opens a store for a command that only reads.
@@ -127,8 +152,9 @@ pub(crate) fn load(
     let mut writer = BatchWriter::new(store).options(options);
     let outcome = load_with(&mut writer, &mut entries, &mut progress);
     let loaded = writer.written();
-    let note = || format!("loaded before the error: {}", units::entries(loaded));
-    outcome.map(|()| loaded).map_err(|failure| failure.with_note(&note()))
+    outcome
+        .map(|()| loaded)
+        .map_err(|failure| failure.with_note(&format!("loaded before the error: {}", units::entries(loaded))))
 }
 
 fn load_with(

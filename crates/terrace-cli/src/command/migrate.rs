@@ -46,7 +46,8 @@ pub(crate) struct Migrate {
 
 impl Run for Migrate {
     fn run(self) -> CommandResult {
-        let (from, to) = (address_of(&self.from), address_of(&self.to));
+        let from = address_of(&self.from);
+        let to = address_of(&self.to);
         if from == to {
             return Err(Failure::Usage("FROM and TO are the same".into()));
         }

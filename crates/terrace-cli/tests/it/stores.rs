@@ -21,7 +21,8 @@ fn commands_on_a_store_print_what_they_print_on_a_directory() {
         "dump DB --format jsonl",
     ] {
         let on = |database| trial.run(&command.replace("DB", database));
-        let (directory, store) = (on("db"), on("local:db"));
+        let directory = on("db");
+        let store = on("local:db");
         assert_eq!((directory.code, &directory.out), (store.code, &store.out), "{command}");
     }
 }
@@ -73,7 +74,8 @@ fn migration_beside_a_writer_and_its_cut_over() {
     db.close().unwrap();
     let end = trial.run("migrate db local:copy --resume");
     end.assert_contains(0, &["locked: FROM for", "equal: 3,001 entries"]);
-    let (from, to) = (trial.run("dump db"), trial.run("dump copy"));
+    let from = trial.run("dump db");
+    let to = trial.run("dump copy");
     assert_eq!((from.code, from.out), (to.code, to.out));
     assert!(trial.run("get copy k00007").code == 1);
 }
