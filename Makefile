@@ -10,6 +10,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 CITIES := data/cities.tsv.zst
 # Optimised, with every assertion and overflow check on: two million model operations take seconds.
 CI := --profile ci
+# Engines of terrace-store that need packages of the system.
+FEATURES = $$(.ci/features 2>/dev/null)
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -46,10 +48,11 @@ run: build  ## Show what it does, on a database of 171,075 cities
 test:  ## Check everything: format, lints, tidiness, tests, a share of every attack
 	@.ci/setup test
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets $(CI) --quiet -- --deny warnings
+	@.ci/features >/dev/null
+	cargo clippy --workspace --all-targets $(FEATURES) $(CI) --quiet -- --deny warnings
 	cargo xtask tidy
 	.ci/notices --check
-	cargo test --workspace $(CI) -- --quiet
+	cargo test --workspace $(FEATURES) $(CI) -- --quiet
 	cargo test --package terrace-format --no-default-features $(CI) -- --quiet
 	cargo check --package terrace --no-default-features $(CI) --quiet
 	cargo xtask check

@@ -59,6 +59,11 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::checkpoint::Checkpoint>("checkpoint", "terrace checkpoint cities cities-monday"),
     command_entry::<command::backup::Backup>("backup", "terrace backup create backups cities"),
     command_entry::<command::restore::Restore>("restore", "terrace restore backups cities-restored"),
+    #[cfg(feature = "store")]
+    command_entry::<command::migrate::Migrate>(
+        "migrate",
+        "terrace migrate cities etcd://10.0.0.1,10.0.0.2/cities",
+    ),
     command_entry::<command::destroy::Destroy>("destroy", "terrace destroy cities --yes"),
     #[cfg(feature = "server")]
     command_entry::<command::serve::Serve>("serve", "terrace serve cities --port 6379 --sync always"),

@@ -13,6 +13,8 @@ pub(crate) mod dump;
 pub(crate) mod get;
 pub(crate) mod load;
 pub(crate) mod man;
+#[cfg(feature = "store")]
+pub(crate) mod migrate;
 pub(crate) mod put;
 pub(crate) mod repair;
 pub(crate) mod restore;

@@ -61,7 +61,7 @@ pub(crate) struct DatabaseArgs {
 pub(crate) struct ComparatorArg {
     /// Comparator the database was created with [default: detected, otherwise bytewise]
     #[arg(long, value_name = "NAME", value_parser = comparator_parser(), hide_short_help = true)]
-    comparator: Option<&'static NamedComparator>,
+    pub(crate) comparator: Option<&'static NamedComparator>,
 }
 
 impl ComparatorArg {
@@ -493,13 +493,13 @@ impl SyncArg {
 pub(crate) struct KeyRangeArgs {
     /// Only keys that begin with this prefix
     #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
-    prefix: Option<OsString>,
+    pub(crate) prefix: Option<OsString>,
     /// First key of the range
     #[arg(long, value_name = "KEY")]
-    from: Option<OsString>,
+    pub(crate) from: Option<OsString>,
     /// Key at which the range ends; this key is excluded
     #[arg(long, value_name = "KEY")]
-    to: Option<OsString>,
+    pub(crate) to: Option<OsString>,
     #[command(flatten)]
     pub(crate) encoding: KeyEncodingArgs,
 }

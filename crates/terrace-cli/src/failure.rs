@@ -135,6 +135,16 @@ impl From<terrace::Error> for Failure {
     }
 }
 
+#[cfg(feature = "store")]
+impl From<terrace_store::Error> for Failure {
+    fn from(error: terrace_store::Error) -> Failure {
+        match error {
+            terrace_store::Error::Local(error) => error.into(),
+            other => Failure::Database(other.to_string()),
+        }
+    }
+}
+
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Failure {
         terrace::Error::from(error).into()

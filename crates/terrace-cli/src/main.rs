@@ -15,6 +15,7 @@
 //!   units         numbers, sizes and times for people
 //!   level_chart   drawing of the levels
 //!   key_range     a range of keys in a limited width
+//!   store         commands on a store that an address names
 //!   file_dump/    decoded contents of single files
 //! ```
 //!
@@ -34,6 +35,8 @@ mod input;
 mod key_range;
 mod level_chart;
 mod progress;
+#[cfg(feature = "store")]
+mod store;
 mod terminal;
 mod units;
 

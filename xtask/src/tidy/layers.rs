@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   11  terrace-cli  terrace-capi  bindings/
-//!   10  terrace-bench  terrace-server, commands of the program
+//!   10  terrace-bench  terrace-server  terrace-store
 //!    9  txn                                   .
 //!    8  db  destroy  verify  ...              .   modules of the crate `terrace`: a module may
 //!    :                                        .   also import its left neighbours in its layer
@@ -38,6 +38,7 @@ static CRATES: &[Crate] = &[
     at(9, "terrace"),
     at(10, "terrace-bench"),
     at(10, "terrace-server"),
+    at(10, "terrace-store"),
     at(11, "terrace-capi"),
     at(11, "terrace-cli"),
     at(11, "terrace-java"),

@@ -6,8 +6,10 @@ use clap::Args;
 
 use crate::cli::Run;
 use crate::database::{DamageArgs, DatabaseArgs, KeyRangeArgs};
-use crate::failure::CommandResult;
+use crate::failure::{CommandResult, Failure};
 use crate::terminal;
+#[cfg(feature = "store")]
+use crate::{database::LiveArg, store};
 
 /// Print the number of entries of a database or of a range
 #[derive(Args)]
@@ -22,6 +24,21 @@ pub(crate) struct Count {
 
 impl Run for Count {
     fn run(self) -> CommandResult {
+        let count = self.count()?;
+        // Plain digits, for scripts.
+        let mut out = terminal::output();
+        writeln!(out, "{count}")?;
+        Ok(out.flush()?)
+    }
+}
+
+impl Count {
+    fn count(&self) -> Result<u64, Failure> {
+        #[cfg(feature = "store")]
+        if let Some(address) = self.database.address()? {
+            let store = store::open_for_reading(address, &LiveArg::default(), &self.damage)?;
+            return store::count(&*store, &self.range.key_range()?);
+        }
         let options = self.range.read_options()?;
         let db = self.database.open_read_only(&self.damage)?;
         let mut entries = db.raw_iter_with(&options);
@@ -33,9 +50,6 @@ impl Run for Count {
         }
         // An iterator skips damaged blocks, so the number would be too small.
         self.damage.check(entries.status())?;
-        // Plain digits, for scripts.
-        let mut out = terminal::output();
-        writeln!(out, "{count}")?;
-        Ok(out.flush()?)
+        Ok(count)
     }
 }

@@ -9,6 +9,8 @@ use crate::cli::Run;
 use crate::condition::Condition;
 use crate::database::{DatabaseArgs, FileFormatArgs, KeyEncodingArgs, MemoryArgs, SyncArg};
 use crate::failure::CommandResult;
+#[cfg(feature = "store")]
+use crate::store;
 
 /// Delete a key or a range of keys; a missing key is not an error
 #[derive(Args)]
@@ -43,6 +45,14 @@ impl Run for Delete {
         let from = self.encoding.decode_optional(self.from.as_ref())?;
         let to = self.encoding.decode_optional(self.to.as_ref())?;
         let condition = self.encoding.decode_optional(self.if_value.as_ref())?.map(Condition::Value);
+        #[cfg(feature = "store")]
+        if let Some(address) = self.database.address()? {
+            let store = store::open_for_writing(address, false)?;
+            return match key {
+                Some(key) => store::write_one(&*store, &key, None, condition.as_ref(), &self.sync),
+                None => store::delete_range(&*store, from, to),
+            };
+        }
         let db = self.database.open_writable(&FileFormatArgs::default(), &MemoryArgs::default(), None)?;
         let options = self.sync.write_options();
         match (key, condition) {

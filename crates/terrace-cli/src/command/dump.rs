@@ -12,6 +12,8 @@ use crate::database::{ComparatorArg, DamageArgs, DatabaseArgs, LiveArg};
 use crate::entry_format::Format;
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
+#[cfg(feature = "store")]
+use crate::store;
 use crate::{file_dump, level_chart, terminal};
 
 /// Print all entries of a database, or decode one of its files
@@ -50,6 +52,12 @@ impl Run for Dump {
         let format = Format::for_output(self.format, self.hex);
         // The parser requires a directory if there is no file.
         let database = DatabaseArgs { dir: self.dir.unwrap_or_default(), comparator: self.comparator };
+        #[cfg(feature = "store")]
+        if let Some(address) = database.address()? {
+            let store = store::open_for_reading(address, &self.live, &self.damage)?;
+            let print = store::Print { format, is_reverse: false, is_without_values: false, limit: u64::MAX };
+            return print.entries(&*store, &terrace_store::KeyRange::all(), &mut out);
+        }
         dump_entries(&database.open_for_reading(&self.live, &self.damage)?, format, &self.damage, &mut out)
     }
 }

@@ -11,6 +11,8 @@ use crate::cli::Run;
 use crate::database::{DamageArgs, DatabaseArgs, KeyEncodingArgs, LiveArg};
 use crate::escape::Escaped;
 use crate::failure::{CommandResult, Failure};
+#[cfg(feature = "store")]
+use crate::store;
 use crate::terminal;
 
 /// Print the value of a key; exit code 1 if the key is not found
@@ -34,14 +36,9 @@ pub(crate) struct Get {
 impl Run for Get {
     fn run(self) -> CommandResult {
         let key = self.encoding.decode(&self.key)?;
-        let db = self.database.open_for_reading(&self.live, &self.damage)?;
-        let Some(value) = self.value_of(&db, &key)? else {
-            return Err(Failure::NegativeAnswer(format!(
-                "{}: no key '{}'",
-                self.database.dir.display(),
-                Escaped(&key)
-            )));
-        };
+        let value = self.read(&key)?.ok_or_else(|| {
+            Failure::NegativeAnswer(format!("{}: no key '{}'", self.database.dir.display(), Escaped(&key)))
+        })?;
         let mut out = terminal::output();
         match (self.raw, self.encoding.hex) {
             (true, _) => out.write_all(&value)?,
@@ -53,6 +50,16 @@ impl Run for Get {
 }
 
 impl Get {
+    /// Returns the value of `key` in the database or store.
+    fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        #[cfg(feature = "store")]
+        if let Some(address) = self.database.address()? {
+            return Ok(store::open_for_reading(address, &self.live, &self.damage)?.get(key)?);
+        }
+        let db = self.database.open_for_reading(&self.live, &self.damage)?;
+        self.value_of(&db, key)
+    }
+
     /// Returns the value of `key`. With `--allow-damage`, damaged blocks and tables count as empty.
     fn value_of(&self, db: &Db, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         let value = db.get(key);

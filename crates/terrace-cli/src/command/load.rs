@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 use terrace::{Db, LoadOptions, LoadProgress, WriteBatch, WriteOptions, bulk_load_with_progress};
@@ -19,6 +20,8 @@ use crate::database::{AcceptedCodecs, DatabaseArgs, FileFormatArgs, MemoryArgs, 
 use crate::entry_format::{EntryReader, Format};
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
+#[cfg(feature = "store")]
+use crate::store;
 use crate::{terminal, units};
 
 /// Maximum number of entries in a batch.
@@ -95,11 +98,20 @@ impl Run for Load {
     fn run(mut self) -> CommandResult {
         // Opens the file first, so that a missing file does not leave a new database.
         let entries = EntryReader::open(&self.file, self.format.into())?;
+        let started = terrace_env::SystemClock.monotonic();
+        #[cfg(feature = "store")]
+        if let Some(address) = self.database.address()? {
+            if matches!(self.bulk, BulkMode::Always) {
+                return Err(store::needs_directory("--bulk always"));
+            }
+            let store = store::open_for_writing(address, self.create)?;
+            let loaded = store::load(&*store, entries, self.sync.write_options())?;
+            return report(loaded, started);
+        }
         if self.create {
             self.file_format.accepted_codecs = AcceptedCodecs::AnyIfNew;
         }
         let db = self.database.open_writable(&self.file_format, &self.memory, Some(self.create))?;
-        let started = terrace_env::SystemClock.monotonic();
         let mut loaded = 0;
         let outcome = match self.is_bulk(&db, &entries)? {
             true => load_in_bulk(&db, entries, &mut loaded),
@@ -113,11 +125,16 @@ impl Run for Load {
             db.flush()?;
         }
         db.close()?;
-        let took = terrace_env::SystemClock.monotonic().saturating_sub(started);
-        let rate = units::rate(loaded, took);
-        terminal::note(format_args!("{} in {}, {rate}", units::entries(loaded), units::time(took)));
-        Ok(())
+        report(loaded, started)
     }
+}
+
+/// Prints the number of entries and the speed of a load.
+fn report(loaded: u64, started: Duration) -> CommandResult {
+    let took = terrace_env::SystemClock.monotonic().saturating_sub(started);
+    let rate = units::rate(loaded, took);
+    terminal::note(format_args!("{} in {}, {rate}", units::entries(loaded), units::time(took)));
+    Ok(())
 }
 
 impl Load {

@@ -10,6 +10,8 @@ use crate::condition::ConditionArgs;
 use crate::database::{DatabaseArgs, FileFormatArgs, KeyEncodingArgs, MemoryArgs, SyncArg};
 use crate::failure::{CommandResult, Failure};
 use crate::input;
+#[cfg(feature = "store")]
+use crate::store;
 
 /// Set the value of a key, replacing the old value
 #[derive(Args)]
@@ -40,6 +42,11 @@ impl Run for Put {
         let key = self.encoding.decode(&self.key)?;
         let value = self.read_value()?;
         let condition = self.condition.condition(&self.encoding)?;
+        #[cfg(feature = "store")]
+        if let Some(address) = self.database.address()? {
+            let store = store::open_for_writing(address, self.create)?;
+            return store::write_one(&*store, &key, Some(&value), condition.as_ref(), &self.sync);
+        }
         let db = self.database.open_writable(
             &FileFormatArgs::default(),
             &MemoryArgs::default(),

@@ -8,6 +8,8 @@ use crate::cli::Run;
 use crate::database::{DamageArgs, DatabaseArgs, KeyRangeArgs, LiveArg};
 use crate::entry_format::Format;
 use crate::failure::CommandResult;
+#[cfg(feature = "store")]
+use crate::store;
 use crate::terminal;
 
 /// Print the entries of a range, one per line
@@ -37,8 +39,19 @@ pub(crate) struct Scan {
 
 impl Run for Scan {
     fn run(self) -> CommandResult {
-        let options = self.range.read_options()?;
         let format = Format::for_output(self.format, self.range.encoding.hex);
+        #[cfg(feature = "store")]
+        if let Some(address) = self.database.address()? {
+            let store = store::open_for_reading(address, &self.live, &self.damage)?;
+            let print = store::Print {
+                format,
+                is_reverse: self.reverse,
+                is_without_values: self.keys_only,
+                limit: self.limit,
+            };
+            return print.entries(&*store, &self.range.key_range()?, &mut terminal::output());
+        }
+        let options = self.range.read_options()?;
         let db = self.database.open_for_reading(&self.live, &self.damage)?;
         let mut entries = db.raw_iter_with(&options);
         if self.reverse {

@@ -17,6 +17,8 @@ mod restricted_process;
 #[cfg(feature = "server")]
 mod serve;
 mod shell;
+#[cfg(feature = "store")]
+mod stores;
 mod tour;
 #[cfg(feature = "server")]
 mod view;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 
 use terrace::env::fault::{FaultFs, FaultPlan};
 use terrace::env::mem::MemFs;
@@ -13,6 +13,7 @@ use terrace::{
     Db, Env, Event, EventListener, Logger, MemtableState, Options, TableChangeCause, TableChanges, Ticker,
     Timer, WriteOptions,
 };
+use terrace_sync::Mutex;
 
 /// Sends each event and each line of the info log to the test.
 struct Recorder {
@@ -229,12 +230,11 @@ impl fmt::Debug for HeldJobs {
 
 impl Scheduler for HeldJobs {
     fn schedule(&self, _priority: Priority, job: ScheduledJob) {
-        self.jobs.lock().unwrap().push(job);
+        self.jobs.lock().push(job);
     }
 
     fn run_one_here(&self) -> bool {
-        let job =
-            if self.is_released.load(Ordering::Relaxed) { self.jobs.lock().unwrap().pop() } else { None };
+        let job = if self.is_released.load(Ordering::Relaxed) { self.jobs.lock().pop() } else { None };
         job.map(|job| job()).is_some()
     }
 }

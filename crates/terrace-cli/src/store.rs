@@ -1,0 +1,170 @@
+//! Commands on a store that an address names, such as `etcd://10.0.0.1/cities`.
+//!
+//! The commands of a directory and of a store have the same arguments and the same output. Flags
+//! that concern the files of a database are errors.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use terrace_store::migrate::BatchWriter;
+use terrace_store::{
+    KeyRange, OpenOptions, Store, TransactionOptions, WriteBatch, WriteOptions, is_address, open,
+};
+
+use crate::condition::Condition;
+use crate::database::{DamageArgs, DatabaseArgs, KeyRangeArgs, LiveArg, SyncArg};
+use crate::entry_format::{EntryReader, Format};
+use crate::failure::{CommandResult, Failure};
+use crate::progress::Progress;
+use crate::units;
+
+/// Failure for a flag that has no meaning for a store.
+pub(crate) fn needs_directory(flag: &str) -> Failure {
+    Failure::Usage(format!("{flag}: only for the directory of a database, not for the address of a store"))
+}
+
+impl DatabaseArgs {
+    /// Address of a store, if the argument is one.
+    pub(crate) fn address(&self) -> Result<Option<&str>, Failure> {
+        let Some(address) = self.dir.to_str().filter(|text| is_address(text)) else { return Ok(None) };
+        match self.comparator.comparator {
+            None => Ok(Some(address)),
+            Some(_) => Err(needs_directory("--comparator")),
+        }
+    }
+}
+
+impl KeyRangeArgs {
+    /// The range for an iterator of a store.
+    pub(crate) fn key_range(&self) -> Result<KeyRange, Failure> {
+        let encoding = &self.encoding;
+        if let Some(prefix) = encoding.decode_optional(self.prefix.as_ref())? {
+            return Ok(KeyRange::prefix(prefix));
+        }
+        let start = encoding.decode_optional(self.from.as_ref())?.unwrap_or_default();
+        Ok(KeyRange { start, end: encoding.decode_optional(self.to.as_ref())? })
+    }
+}
+
+/// Opens a store for a command that only reads.
+pub(crate) fn open_for_reading(
+    address: &str,
+    live: &LiveArg,
+    damage: &DamageArgs,
+) -> Result<Arc<dyn Store>, Failure> {
+    match (live.live, damage.allow_damage) {
+        (true, _) => Err(needs_directory("--live")),
+        (_, true) => Err(needs_directory("--allow-damage")),
+        _ => Ok(open(address, &OpenOptions::default().read_only(true))?),
+    }
+}
+
+/// Opens a store for a command that writes.
+pub(crate) fn open_for_writing(address: &str, create: bool) -> Result<Arc<dyn Store>, Failure> {
+    Ok(open(address, &OpenOptions::default().create_if_missing(create))?)
+}
+
+/// Puts or deletes `key`, if `condition` holds. Check and write are one step.
+pub(crate) fn write_one(
+    store: &dyn Store,
+    key: &[u8],
+    value: Option<&[u8]>,
+    condition: Option<&Condition>,
+    sync: &SyncArg,
+) -> CommandResult {
+    let options = sync.write_options();
+    let Some(condition) = condition else {
+        let mut batch = WriteBatch::new();
+        match value {
+            Some(value) => batch.put(key, value),
+            None => batch.delete(key),
+        };
+        return Ok(store.write(&batch, &options)?);
+    };
+    store.transact(&TransactionOptions::default().sync(options.sync), |transaction| {
+        let checked = condition.check(key, transaction.get(key)?.as_deref());
+        if checked.is_ok() {
+            match value {
+                Some(value) => transaction.put(key, value)?,
+                None => transaction.delete(key)?,
+            }
+        }
+        Ok(checked)
+    })?
+}
+
+/// Deletes the keys from `from` to `to`.
+pub(crate) fn delete_range(store: &dyn Store, from: Option<Vec<u8>>, to: Option<Vec<u8>>) -> CommandResult {
+    let range = KeyRange { start: from.unwrap_or_default(), end: to };
+    Ok(store.delete_range(&range, &WriteOptions::default().sync(true))?)
+}
+
+/// Counts the entries of `range`.
+pub(crate) fn count(store: &dyn Store, range: &KeyRange) -> Result<u64, Failure> {
+    let mut entries = store.iter(range)?;
+    entries.seek_to_first();
+    let mut count = 0;
+    while entries.valid() {
+        count += 1;
+        entries.next();
+    }
+    entries.status()?;
+    Ok(count)
+}
+
+/// Output of the entries of a store.
+pub(crate) struct Print {
+    pub(crate) format: Format,
+    pub(crate) is_reverse: bool,
+    pub(crate) is_without_values: bool,
+    /// Maximum number of entries.
+    pub(crate) limit: u64,
+}
+
+impl Print {
+    /// Prints the entries of `range`.
+    pub(crate) fn entries(&self, store: &dyn Store, range: &KeyRange, out: &mut impl Write) -> CommandResult {
+        let mut entries = store.iter(range)?;
+        if self.is_reverse {
+            entries.seek_to_last()
+        } else {
+            entries.seek_to_first()
+        }
+        let mut remaining = self.limit;
+        while remaining > 0 && entries.valid() {
+            let value = (!self.is_without_values).then(|| entries.value());
+            self.format.write(out, entries.key(), value)?;
+            remaining -= 1;
+            if self.is_reverse { entries.prev() } else { entries.next() }
+        }
+        out.flush()?;
+        Ok(entries.status()?)
+    }
+}
+
+/// Puts every entry into `store`, and returns their number.
+pub(crate) fn load(
+    store: &dyn Store,
+    mut entries: EntryReader,
+    options: WriteOptions,
+) -> Result<u64, Failure> {
+    let mut progress = Progress::bytes("loading", entries.input().len());
+    let mut writer = BatchWriter::new(store).options(options);
+    let outcome = load_with(&mut writer, &mut entries, &mut progress);
+    let loaded = writer.written();
+    outcome
+        .map(|()| loaded)
+        .map_err(|failure| failure.with_note(&format!("loaded before the error: {}", units::entries(loaded))))
+}
+
+fn load_with(
+    writer: &mut BatchWriter<'_>,
+    entries: &mut EntryReader,
+    progress: &mut Progress,
+) -> CommandResult {
+    while let Some((key, value)) = entries.next()? {
+        writer.put(&key, &value)?;
+        progress.set_position(entries.input().bytes_read());
+    }
+    Ok(writer.flush()?)
+}

@@ -1,0 +1,89 @@
+//! Commands on stores that an address names, and migrations.
+#![allow(clippy::unwrap_used, reason = "tests fail if the database fails")]
+
+use terrace::{Db, Options};
+
+use crate::cli_test::CliTest;
+
+#[test]
+fn commands_on_a_store_print_what_they_print_on_a_directory() {
+    let trial = CliTest::with_entries("a\t1\nb\t2\nc\t3\nd\t4\n");
+    for command in [
+        "get DB b",
+        "get DB x",
+        "get DB b --hex --raw",
+        "get DB 62 --hex",
+        "scan DB --from b",
+        "scan DB --reverse --limit 2 --keys-only",
+        "scan DB --prefix c --hex",
+        "count DB",
+        "count DB --from b --to d",
+        "dump DB --format jsonl",
+    ] {
+        let on = |database| trial.run(&command.replace("DB", database));
+        let directory = on("db");
+        let store = on("local:db");
+        assert_eq!((directory.code, &directory.out), (store.code, &store.out), "{command}");
+    }
+}
+
+#[test]
+fn writes_on_a_store() {
+    let trial = CliTest::new();
+    trial.run("put local:db a 1").assert_contains(3, &["db"]);
+    assert!(!trial.path("db").exists());
+    trial.run("put local:db a 1 --create").assert_output(0, "");
+    trial.run("put local:db a 2 --if-value 1 --sync").assert_output(0, "");
+    trial.run("put local:db a 3 --if-value 1").assert_contains(5, &["'a' has the value '2'"]);
+    trial.run("put local:db a 3 --if-absent").assert_contains(5, &["'a' has the value '2'"]);
+    trial.run("put local:db b 1 --if-absent").assert_output(0, "");
+    trial.run("delete local:db b --if-value 7").assert_contains(5, &["'b' has the value '1'"]);
+    trial.run("delete local:db b --if-value 1").assert_output(0, "");
+    trial.run_with_input("load local:db - --format tsv", b"c\t3\nd\t4\ne\t5\n").assert_output(0, "");
+    trial.run("delete local:db c").assert_output(0, "");
+    trial.run("delete local:db --from e").assert_output(0, "");
+    trial.run("scan db").assert_output(0, "a\t2\nd\t4\n");
+    trial.run_with_input("load local:db - --format tsv", b"f\t6\nbroken\n").assert_contains(4, &["no tab"]);
+}
+
+#[test]
+fn flags_of_files_and_unknown_engines() {
+    let trial = CliTest::with_entries("a\t1\n");
+    trial.run("get local:db a --live").assert_contains(2, &["--live", "not for the address of a store"]);
+    trial.run("get local:db a --allow-damage").assert_contains(2, &["--allow-damage"]);
+    trial.run("get local:db a --comparator bytewise").assert_contains(2, &["--comparator"]);
+    trial.run_with_input("load local:db - --bulk always", b"").assert_contains(2, &["--bulk always"]);
+    trial.run("get tikv://pd1/app a").assert_contains(3, &["not supported", "no engine for TiKV"]);
+    trial.run("get etcd://root:secret@h1/app a").assert_contains(3, &["password"]);
+    trial.run("count memory:").assert_output(0, "0\n");
+}
+
+#[test]
+fn migration_beside_a_writer_and_its_cut_over() {
+    let lines: String = (0..3000).map(|n| format!("k{n:05}\tv{n}\n")).collect();
+    let trial = CliTest::with_entries(&lines);
+    let db = Db::open(trial.path("db"), &Options::default()).unwrap();
+    db.put("late", "1").unwrap();
+    let copy = trial.run("migrate db local:copy --no-cut-over");
+    copy.assert_contains(0, &["copied: 3,001 entries", "cut-over: not done"]);
+    db.put("later", "2").unwrap();
+    db.delete("k00007").unwrap();
+    db.put("k00008", "changed").unwrap();
+    trial.run("migrate db local:copy").assert_contains(3, &["has entries already"]);
+    trial.run("migrate db local:copy --resume").assert_contains(3, &["LOCK", "--resume continues"]);
+    db.close().unwrap();
+    let end = trial.run("migrate db local:copy --resume");
+    end.assert_contains(0, &["locked: FROM for", "equal: 3,001 entries"]);
+    let from = trial.run("dump db");
+    let to = trial.run("dump copy");
+    assert_eq!((from.code, from.out), (to.code, to.out));
+    assert!(trial.run("get copy k00007").code == 1);
+}
+
+#[test]
+fn migration_of_the_same_or_a_missing_database() {
+    let trial = CliTest::with_entries("a\t1\n");
+    trial.run("migrate db local:db").assert_contains(2, &["the same"]);
+    trial.run("migrate missing local:copy").assert_contains(3, &["missing"]);
+    assert!(!trial.path("missing").exists() && !trial.path("copy").exists());
+}

@@ -1,0 +1,328 @@
+//! Requests to the servers of a cluster.
+//!
+//! A request goes to one server. After a failure that another attempt may avoid, the next attempt
+//! goes to the next server, until the time of the call is over. All requests of this module may be
+//! repeated: reads, and the transactions of `lane`, which recognise a repetition.
+
+use std::error::Error as StdError;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use etcd_client::{Client, ConnectOptions, GetOptions, GetResponse, Txn, TxnResponse};
+use terrace_env::{Random, SystemRandom};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use super::address::Settings;
+use crate::error::{Error, Result};
+
+/// Maximum time of one attempt. A leader that is not reachable is replaced after about one second.
+pub(super) const ATTEMPT_TIME: Duration = Duration::from_secs(2);
+/// Maximum time for a connection.
+pub(super) const CONNECT_TIME: Duration = Duration::from_secs(1);
+/// Longest pauses between attempts: the first, and the maximum after doubling.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_millis(400);
+/// Maximum size of an answer in bytes: a first page of the greatest values fits.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// Reason of a failed attempt.
+#[derive(Debug, Clone)]
+pub(super) enum Failure {
+    /// Another attempt may succeed. The request may have taken effect.
+    Transient(String),
+    /// The lease of a put has expired. The request had no effect.
+    LeaseNotFound,
+    /// The answer exceeds the limit of this client.
+    AnswerTooLarge,
+    /// Another attempt would fail, too. The request had no effect.
+    Final(Error),
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        match failure {
+            Failure::Transient(reason) => Error::Unavailable(reason),
+            Failure::LeaseNotFound => Error::Unavailable("etcd: the lease of this client has expired".into()),
+            Failure::AnswerTooLarge => Error::Unavailable("etcd: answer of more than 64 MiB".into()),
+            Failure::Final(error) => error,
+        }
+    }
+}
+
+/// Call that waits for the result of work that has started.
+pub(super) type Waiting<T> = Box<dyn FnOnce() -> Result<T> + Send>;
+
+/// Result of an attempt.
+pub(super) type Outcome<T> = std::result::Result<T, Failure>;
+
+/// Servers of a cluster, and the threads that talk to them.
+pub(super) struct Cluster {
+    /// None only during the drop.
+    runtime: Option<Runtime>,
+    servers: Arc<Servers>,
+    timeout: Duration,
+}
+
+struct Servers {
+    all: Vec<Server>,
+    /// Index of the server for the next request, modulo their number.
+    current: AtomicUsize,
+}
+
+struct Server {
+    host: String,
+    address: String,
+    options: ConnectOptions,
+    client: OnceCell<Client>,
+}
+
+impl Cluster {
+    pub(super) fn new(settings: &Settings) -> Result<Cluster> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("etcd").enable_all().build();
+        let runtime = runtime.map_err(|error| Error::Unavailable(format!("threads for etcd: {error}")))?;
+        let scheme = if settings.is_encrypted { "https" } else { "http" };
+        let all = settings.hosts.iter().map(|host| Server {
+            host: host.clone(),
+            address: format!("{scheme}://{host}"),
+            options: settings.connect.clone(),
+            client: OnceCell::new(),
+        });
+        let all = all.collect();
+        Ok(Cluster {
+            runtime: Some(runtime),
+            servers: Arc::new(Servers { all, current: AtomicUsize::new(0) }),
+            timeout: Duration::from_secs(settings.timeout),
+        })
+    }
+
+    /// Starts `work` on the threads of the cluster. The returned call waits for its result. It may
+    /// run on any thread, also on one of another runtime.
+    pub(super) fn start<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Waiting<T> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(async move {
+                // The caller may have dropped the receiver, such as that of a page read ahead.
+                let _ = sender.send(work.await);
+            });
+        }
+        Box::new(move || {
+            receiver.recv().unwrap_or_else(|_| Err(Error::Unavailable("the store was closed".into())))
+        })
+    }
+
+    /// Executes `work` and waits for its result.
+    pub(super) fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.start(work)()
+    }
+
+    /// Returns a handle for requests from work on the threads of the cluster.
+    pub(super) fn requester(&self) -> Requester {
+        let deadline = Instant::now() + self.timeout;
+        Requester { servers: Arc::clone(&self.servers), deadline, timeout: self.timeout }
+    }
+
+    /// Reads keys.
+    pub(super) fn get(&self, key: Vec<u8>, options: GetOptions) -> Result<GetResponse> {
+        let requester = self.requester();
+        self.run(async move { Ok(requester.get(key, options).await?) })
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A drop that waits panics on the threads of another runtime.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Requests until a deadline.
+#[derive(Clone)]
+pub(super) struct Requester {
+    servers: Arc<Servers>,
+    deadline: Instant,
+    timeout: Duration,
+}
+
+impl Requester {
+    /// Returns the same requests, with the whole time of a call from now on.
+    pub(super) fn extended(&self) -> Requester {
+        let deadline = Instant::now() + self.timeout;
+        Requester { servers: Arc::clone(&self.servers), deadline, timeout: self.timeout }
+    }
+
+    /// Returns true if the time of the call is over.
+    pub(super) fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// Sends a request until an attempt succeeds, or the time is over.
+    pub(super) async fn call<T, F>(&self, request: impl Fn(Client) -> F) -> Outcome<T>
+    where
+        F: Future<Output = std::result::Result<T, etcd_client::Error>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.attempt(&request).await {
+                Err(Failure::Transient(reason)) if Instant::now() + pause >= self.deadline => {
+                    return Err(Failure::Transient(reason));
+                }
+                Err(Failure::Transient(_)) => self.pause(&mut pause).await,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Waits for a random time, and doubles the limit of the next wait.
+    pub(super) async fn pause(&self, pause: &mut Duration) {
+        let nanos = SystemRandom::new().uniform(pause.as_nanos() as u64);
+        tokio::time::sleep(Duration::from_nanos(nanos)).await;
+        *pause = (*pause * 2).min(MAX_PAUSE);
+    }
+
+    /// Sends a request once. After a transient failure, the next request goes to the next server.
+    pub(super) async fn attempt<T, F>(&self, request: impl Fn(Client) -> F) -> Outcome<T>
+    where
+        F: Future<Output = std::result::Result<T, etcd_client::Error>>,
+    {
+        let Servers { all, current } = &*self.servers;
+        let index = current.load(Ordering::Relaxed);
+        // The parser of addresses accepts no empty list.
+        let server = &all[index % all.len()];
+        let answer = tokio::time::timeout(ATTEMPT_TIME, async {
+            let client = server.client.get_or_try_init(|| server.connect()).await?;
+            request(client.clone()).await
+        });
+        let outcome = match answer.await {
+            Ok(answer) => answer.map_err(|error| classify(&server.host, &error)),
+            Err(_) => Err(Failure::Transient(format!(
+                "etcd {}: no answer within {} seconds",
+                server.host,
+                ATTEMPT_TIME.as_secs()
+            ))),
+        };
+        if let Err(Failure::Transient(_)) = &outcome {
+            let next = index.wrapping_add(1);
+            // Another request may have moved on already.
+            let _ = current.compare_exchange(index, next, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// Reads keys.
+    pub(super) async fn get(&self, key: Vec<u8>, options: GetOptions) -> Outcome<GetResponse> {
+        self.call(|client| {
+            let key = key.clone();
+            let options = options.clone();
+            async move { kv(&client).get(key, Some(options)).await }
+        })
+        .await
+    }
+
+    /// Executes a transaction that may be repeated.
+    pub(super) async fn txn(&self, txn: &Txn) -> Outcome<TxnResponse> {
+        self.call(|client| {
+            let txn = txn.clone();
+            async move { kv(&client).txn(txn).await }
+        })
+        .await
+    }
+
+    /// Executes a transaction in a single attempt.
+    pub(super) async fn txn_once(&self, txn: &Txn) -> Outcome<TxnResponse> {
+        self.attempt(|client| {
+            let txn = txn.clone();
+            async move { kv(&client).txn(txn).await }
+        })
+        .await
+    }
+}
+
+fn kv(client: &Client) -> etcd_client::KvClient {
+    client.kv_client().max_decoding_message_size(MAX_ANSWER)
+}
+
+impl Server {
+    async fn connect(&self) -> std::result::Result<Client, etcd_client::Error> {
+        Client::connect([&self.address], Some(self.options.clone())).await
+    }
+}
+
+/// Codes of gRPC.
+mod code {
+    pub(super) const INVALID_ARGUMENT: i32 = 3;
+    pub(super) const NOT_FOUND: i32 = 5;
+    pub(super) const PERMISSION_DENIED: i32 = 7;
+    pub(super) const RESOURCE_EXHAUSTED: i32 = 8;
+    pub(super) const FAILED_PRECONDITION: i32 = 9;
+    pub(super) const OUT_OF_RANGE: i32 = 11;
+    pub(super) const UNIMPLEMENTED: i32 = 12;
+    pub(super) const UNAUTHENTICATED: i32 = 16;
+}
+
+/// Returns the consequence of `error`.
+fn classify(host: &str, error: &etcd_client::Error) -> Failure {
+    use etcd_client::Error as Etcd;
+    match error {
+        Etcd::GRpcStatus(status) => {
+            let reason = match status.source() {
+                Some(cause) => format!("etcd {host}: {}: {}", status.message(), causes(cause)),
+                None => format!("etcd {host}: {}", status.message()),
+            };
+            classify_status(status.code() as i32, status.message(), reason)
+        }
+        Etcd::InvalidArgs(_) | Etcd::InvalidUri(_) => {
+            Failure::Final(Error::InvalidArgument(format!("etcd {host}: {error}")))
+        }
+        Etcd::LeaseKeepAliveError(_) => Failure::LeaseNotFound,
+        Etcd::TransportError(cause) => Failure::Transient(format!("etcd {host}: {}", causes(cause))),
+        other => Failure::Transient(format!("etcd {host}: {other}")),
+    }
+}
+
+fn classify_status(code: i32, message: &str, reason: String) -> Failure {
+    match code {
+        code::OUT_OF_RANGE if message.contains("compacted") => Failure::Final(Error::SnapshotTooOld(reason)),
+        code::OUT_OF_RANGE if message.contains("message length too large") => Failure::AnswerTooLarge,
+        code::NOT_FOUND if message.contains("lease") => Failure::LeaseNotFound,
+        code::RESOURCE_EXHAUSTED if message.contains("space exceeded") => {
+            Failure::Final(Error::OutOfSpace(reason))
+        }
+        code::INVALID_ARGUMENT
+            if message.contains("authentication failed") || message.contains("user name is empty") =>
+        {
+            Failure::Final(Error::PermissionDenied(reason))
+        }
+        code::PERMISSION_DENIED | code::UNAUTHENTICATED => Failure::Final(Error::PermissionDenied(reason)),
+        code::INVALID_ARGUMENT | code::FAILED_PRECONDITION | code::UNIMPLEMENTED => {
+            Failure::Final(Error::InvalidArgument(reason))
+        }
+        _ => Failure::Transient(reason),
+    }
+}
+
+/// Returns the messages of an error and its causes.
+fn causes(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}

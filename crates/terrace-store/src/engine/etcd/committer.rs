@@ -1,0 +1,276 @@
+//! Group commit of concurrent writes, and the lease of the commit markers.
+//!
+//! ```text
+//!   writers   w1 w2 w3 w4 ..   queue
+//!   lane 0    [w1]             the first writer finds a free lane and commits at once
+//!   lane 1    [w2 w3 w4]       meanwhile others wait, and one of them commits for all
+//! ```
+//!
+//! A group is one transaction of etcd. If several of its writes have one key, the last one counts,
+//! as if they had been executed in the order of the queue. A conditional write has a transaction of
+//! its own, because its condition must not fail the writes of others.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_client::{Compare, TxnOp};
+use terrace_env::{Random, SystemRandom};
+use terrace_sync::native_locks::{Condvar, Mutex};
+
+use super::cluster::{Cluster, Requester};
+use super::lane::{Committed, Lane};
+use super::layout::{Layout, encode_value};
+use super::{MAX_OPERATIONS, MAX_REQUEST_BYTES, Writes};
+use crate::error::{Error, Result};
+use crate::store::{Limits, Position};
+
+/// Number of transactions at the same time. More of them make smaller groups.
+const LANES: usize = 4;
+/// Time to live of the lease, in seconds. A paused program finds its markers within this time.
+const LEASE_SECONDS: i64 = 900;
+/// Pause between two renewals of the lease.
+const RENEWAL: Duration = Duration::from_secs(200);
+/// Maximum time for the removal of the lease at the end.
+const REVOKE_TIME: Duration = Duration::from_secs(1);
+/// Maximum number of lanes that one commit may find without their lease.
+const MAX_LOST_LANES: usize = 4;
+
+/// Write that waits for its group.
+struct QueuedWrite {
+    writes: Writes,
+    bytes: usize,
+    outcome: Mutex<Option<Result<()>>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Arc<QueuedWrite>>,
+    free_lanes: Vec<Option<Lane>>,
+}
+
+/// Commits of one client.
+pub(super) struct Committer {
+    cluster: Arc<Cluster>,
+    layout: Arc<Layout>,
+    markers: Arc<Markers>,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// Names and lease of the commit markers.
+struct Markers {
+    client: u64,
+    /// Lease, or None before the first commit, and the number of the next lane.
+    state: tokio::sync::Mutex<(Option<i64>, u64)>,
+}
+
+impl Committer {
+    pub(super) fn new(cluster: Arc<Cluster>, layout: Arc<Layout>) -> Committer {
+        let markers =
+            Markers { client: SystemRandom::new().next_u64(), state: tokio::sync::Mutex::new((None, 0)) };
+        let free_lanes = (0..LANES).map(|_| None).collect();
+        Committer {
+            cluster,
+            layout,
+            markers: Arc::new(markers),
+            queue: Mutex::new(Queue { waiting: VecDeque::new(), free_lanes }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Writes `writes`, together with those of other threads.
+    pub(super) fn write(&self, writes: Writes) -> Result<()> {
+        let sizes = writes.iter().map(|(k, v)| Limits::batch_bytes_of(k, v.as_deref().unwrap_or_default()));
+        let bytes = sizes.sum();
+        let own = Arc::new(QueuedWrite { writes, bytes, outcome: Mutex::new(None) });
+        let mut queue = self.queue.lock();
+        queue.waiting.push_back(Arc::clone(&own));
+        loop {
+            if let Some(outcome) = own.outcome.lock().take() {
+                return outcome;
+            }
+            if queue.waiting.is_empty() || queue.free_lanes.is_empty() {
+                self.changed.wait(&mut queue);
+                continue;
+            }
+            let lane = queue.free_lanes.pop().flatten();
+            let group = next_group(&mut queue.waiting);
+            drop(queue);
+            let (lane, outcome) = self.commit_group(lane, &group);
+            for write in group {
+                *write.outcome.lock() = Some(outcome.clone());
+            }
+            queue = self.queue.lock();
+            queue.free_lanes.push(lane);
+            self.changed.notify_all();
+        }
+    }
+
+    fn commit_group(&self, lane: Option<Lane>, group: &[Arc<QueuedWrite>]) -> (Option<Lane>, Result<()>) {
+        let writes: Writes = group.iter().flat_map(|write| write.writes.clone()).collect();
+        let (lane, outcome) = self.commit(lane, Vec::new(), self.operations(&writes));
+        (lane, outcome.map(|_| ()))
+    }
+
+    /// Executes `operations` in a transaction of their own, if `compares` hold.
+    pub(super) fn write_if(&self, compares: Vec<Compare>, operations: Vec<TxnOp>) -> Result<Position> {
+        let mut queue = self.queue.lock();
+        let lane = loop {
+            match queue.free_lanes.pop() {
+                Some(lane) => break lane,
+                None => self.changed.wait(&mut queue),
+            }
+        };
+        drop(queue);
+        let (lane, outcome) = self.commit(lane, compares, operations);
+        self.queue.lock().free_lanes.push(lane);
+        self.changed.notify_all();
+        outcome
+    }
+
+    /// Returns the operations of `writes`. Deletions also change the record of the last deletion.
+    pub(super) fn operations(&self, writes: &Writes) -> Vec<TxnOp> {
+        let mut operations = Vec::with_capacity(writes.len() + 2);
+        for (key, value) in writes {
+            operations.push(match value {
+                Some(value) => TxnOp::put(key.clone(), value.clone(), None),
+                None => TxnOp::delete(key.clone(), None),
+            });
+        }
+        if writes.values().any(Option::is_none) {
+            operations.push(self.deletion_record());
+        }
+        operations
+    }
+
+    pub(super) fn deletion_record(&self) -> TxnOp {
+        TxnOp::put(self.layout.last_deletion_key(), encode_value(&[]), None)
+    }
+
+    /// Commits in `lane`. Returns the lane for the next commit, if its state is known.
+    fn commit(
+        &self,
+        lane: Option<Lane>,
+        compares: Vec<Compare>,
+        operations: Vec<TxnOp>,
+    ) -> (Option<Lane>, Result<Position>) {
+        let requester = self.cluster.requester();
+        let markers = Arc::clone(&self.markers);
+        let layout = Arc::clone(&self.layout);
+        let work = async move {
+            let mut lane = lane;
+            let outcome = commit(&mut lane, &markers, &layout, &requester, &compares, &operations).await;
+            Ok((lane, outcome))
+        };
+        self.cluster.run(work).unwrap_or_else(|error| (None, Err(error)))
+    }
+}
+
+async fn commit(
+    lane: &mut Option<Lane>,
+    markers: &Arc<Markers>,
+    layout: &Layout,
+    requester: &Requester,
+    compares: &[Compare],
+    operations: &[TxnOp],
+) -> Result<Position> {
+    for _ in 0..MAX_LOST_LANES {
+        let mut current = match lane.take() {
+            Some(lane) => lane,
+            None => markers.new_lane(layout, requester).await?,
+        };
+        let committed = current.commit(requester, compares, operations).await;
+        if let Ok(Committed::LaneLost) = committed {
+            markers.forget_lease(&current).await;
+            continue;
+        }
+        // After an error that leaves the result unknown, the marker must not be used again.
+        if !matches!(committed, Err(Error::CommitUnknown(_))) {
+            *lane = Some(current);
+        }
+        return match committed? {
+            Committed::At(revision) => Ok(revision.unsigned_abs()),
+            _ => Err(Error::Conflict { key: None }),
+        };
+    }
+    Err(Error::Unavailable("etcd: the lease of this client expires at once".into()))
+}
+
+/// Takes the writes of the next group: as many as fit.
+fn next_group(waiting: &mut VecDeque<Arc<QueuedWrite>>) -> Vec<Arc<QueuedWrite>> {
+    let mut operations = 0;
+    let mut bytes = 0;
+    let mut group: Vec<Arc<QueuedWrite>> = Vec::new();
+    while let Some(next) = waiting.front() {
+        operations += next.writes.len();
+        bytes += next.bytes;
+        if !group.is_empty() && (operations > MAX_OPERATIONS || bytes > MAX_REQUEST_BYTES) {
+            break;
+        }
+        group.extend(waiting.pop_front());
+    }
+    group
+}
+
+impl Markers {
+    /// Returns a lane with a new marker. The first one creates the lease.
+    async fn new_lane(self: &Arc<Self>, layout: &Layout, requester: &Requester) -> Result<Lane> {
+        let mut state = self.state.lock().await;
+        let lease = match state.0 {
+            Some(lease) => lease,
+            None => {
+                let lease = grant_lease(requester).await?;
+                state.0 = Some(lease);
+                tokio::spawn(Arc::clone(self).renew(lease, requester.clone()));
+                lease
+            }
+        };
+        state.1 += 1;
+        Ok(Lane::new(layout.marker_key(self.client, state.1), lease))
+    }
+
+    /// Makes the next lane create a new lease, if the current one is that of `lane`.
+    async fn forget_lease(&self, lane: &Lane) {
+        let mut state = self.state.lock().await;
+        if state.0.is_some_and(|lease| lane.has_lease(lease)) {
+            state.0 = None;
+        }
+    }
+
+    /// Renews `lease` until it is no longer used. Ends with the threads of the cluster.
+    async fn renew(self: Arc<Self>, lease: i64, requester: Requester) {
+        loop {
+            tokio::time::sleep(RENEWAL).await;
+            if self.state.lock().await.0 != Some(lease) {
+                return;
+            }
+            // The next commit notices a lease that could not be renewed.
+            let _ = requester
+                .extended()
+                .call(|client| async move { client.lease_client().keep_alive(lease).await })
+                .await;
+        }
+    }
+}
+
+async fn grant_lease(requester: &Requester) -> Result<i64> {
+    let granted =
+        requester.call(|client| async move { client.lease_client().grant(LEASE_SECONDS, None).await });
+    Ok(granted.await?.id())
+}
+
+impl Drop for Committer {
+    /// Revokes the lease, so that etcd removes the markers at once instead of later.
+    fn drop(&mut self) {
+        let markers = Arc::clone(&self.markers);
+        let requester = self.cluster.requester();
+        let _ = self.cluster.run(async move {
+            let Some(lease) = markers.state.lock().await.0.take() else { return Ok(()) };
+            let revoked =
+                requester.attempt(|client| async move { client.lease_client().revoke(lease).await });
+            let _ = tokio::time::timeout(REVOKE_TIME, revoked).await;
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,209 @@
+//! Engine `etcd://`: the keys of a prefix in an etcd cluster.
+//!
+//! ```text
+//!   address    hosts, prefix, TLS and user of an address
+//!   cluster    requests with time limits, repeated on another server; errors
+//!   layout     keys in etcd: entries, layout record, commit markers; creation of a store
+//!   lane       one commit, and the resolution of a commit without an answer
+//!   committer  group commit of concurrent writes; lease of the markers
+//!   snapshot   reads at a revision, in pages
+//! ```
+//!
+//! A snapshot is a revision of etcd. A write is one transaction of etcd: the operations, and a
+//! commit marker by which the client recognises the transaction after a lost answer. A conditional
+//! write also compares the revisions of the keys that it depends on.
+
+mod address;
+mod cluster;
+mod committer;
+mod lane;
+mod layout;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use etcd_client::{Compare, CompareOp, DeleteOptions, GetOptions, TxnOp};
+use terrace::{BatchOp, WriteBatch, WriteOptions};
+
+use self::cluster::Cluster;
+use self::committer::Committer;
+use self::layout::Layout;
+use self::snapshot::{EtcdSnapshot, Snapshots};
+use super::OpenOptions;
+use crate::address::Address;
+use crate::error::{Error, Result};
+use crate::key_range::KeyRange;
+use crate::store::{Condition, Limits, Position, Store, StoreSnapshot, check_batch, foreign_snapshot};
+
+/// Operations of an etcd transaction by its default `--max-txn-ops`, less the commit marker and the
+/// record of the last deletion.
+const MAX_OPERATIONS: usize = 128 - 2;
+/// Comparisons by the same limit, less that of the commit marker.
+const MAX_COMPARES: usize = 128 - 1;
+/// Bytes of a request by etcd's default `--max-request-bytes`, less the fields of the request.
+const MAX_REQUEST_BYTES: usize = (3 << 19) - (16 << 10);
+/// Maximum size of a key or a value in bytes. Two of them fit into a request with the rest.
+const MAX_KEY_BYTES: usize = 64 << 10;
+const MAX_VALUE_BYTES: usize = 1 << 20;
+/// Keys of a range that a condition compares one by one. Beyond it, every deletion in the store
+/// counts as a change of the range.
+const COMPARED_KEYS_OF_RANGE: usize = 32;
+
+/// Opens the store of `address`.
+pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Arc<dyn Store>> {
+    let settings = address::Settings::parse(address)?;
+    let cluster = Arc::new(Cluster::new(&settings)?);
+    let layout = Arc::new(Layout::new(&settings.prefix));
+    layout::open(&cluster, &layout, options.create_if_missing && !options.read_only)?;
+    let snapshots = Snapshots { cluster: Arc::clone(&cluster), layout: Arc::clone(&layout) };
+    let committer = Committer::new(cluster, layout);
+    Ok(Arc::new(EtcdStore { is_read_only: options.read_only, snapshots, committer }))
+}
+
+struct EtcdStore {
+    is_read_only: bool,
+    snapshots: Snapshots,
+    committer: Committer,
+}
+
+/// Writes of a batch by their keys in etcd. The last operation of a key counts, because etcd
+/// refuses two operations on one key.
+pub(super) type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+impl EtcdStore {
+    /// Returns the writes of `batch`, or the limit that it exceeds.
+    fn checked_writes(&self, batch: &WriteBatch) -> Result<Writes> {
+        if self.is_read_only {
+            return Err(Error::NotSupported("the store is open for reading only".into()));
+        }
+        check_batch(batch)?;
+        let mut writes = Writes::new();
+        let mut bytes = 0;
+        for op in batch.iter() {
+            let (key, value) = match op {
+                BatchOp::Put { key, value } => (key, Some(value)),
+                BatchOp::Delete { key } => (key, None),
+            };
+            check_size("bytes of a key", key.len(), MAX_KEY_BYTES)?;
+            check_size("bytes of a value", value.map_or(0, <[u8]>::len), MAX_VALUE_BYTES)?;
+            bytes += Limits::batch_bytes_of(key, value.unwrap_or_default());
+            writes.insert(self.snapshots.layout.data_key(key), value.map(layout::encode_value));
+        }
+        check_size("operations", writes.len(), MAX_OPERATIONS)?;
+        check_size("bytes", bytes, MAX_REQUEST_BYTES)?;
+        Ok(writes)
+    }
+
+    /// Returns the comparisons that hold while nothing in `condition` has changed.
+    fn compares(&self, condition: &Condition<'_>) -> Result<Vec<Compare>> {
+        let since = condition.since.as_any().downcast_ref::<EtcdSnapshot>();
+        let since = since.filter(|since| since.belongs_to(&self.snapshots)).ok_or_else(foreign_snapshot)?;
+        let mut compares = Vec::new();
+        for (key, revision) in condition.keys.iter().zip(since.revisions(condition.keys)?) {
+            let key = self.snapshots.layout.data_key(key);
+            compares.push(Compare::mod_revision(key, CompareOp::Equal, revision));
+        }
+        for range in condition.ranges.iter().filter(|range| !range.is_empty()) {
+            self.compare_range(since, range, &mut compares)?;
+        }
+        check_size("compared keys and ranges", compares.len(), MAX_COMPARES)?;
+        Ok(compares)
+    }
+
+    /// Adds the comparisons of a range. One covers new and changed keys. A deleted key has no
+    /// revision, so each key of a small range has a comparison of its own. For a large range, the
+    /// record of the last deletion must be unchanged.
+    fn compare_range(
+        &self,
+        since: &EtcdSnapshot,
+        range: &KeyRange,
+        compares: &mut Vec<Compare>,
+    ) -> Result<()> {
+        let layout = &self.snapshots.layout;
+        let later = since.revision() + 1;
+        let (start, end) = layout.data_range(range);
+        compares.push(Compare::mod_revision(start, CompareOp::Less, later).with_range(end));
+        let keys = since.keys_with_revisions(range, COMPARED_KEYS_OF_RANGE + 1)?;
+        if keys.len() > COMPARED_KEYS_OF_RANGE {
+            compares.push(Compare::mod_revision(layout.last_deletion_key(), CompareOp::Less, later));
+        } else {
+            let each = keys.into_iter().map(|(key, at)| Compare::mod_revision(key, CompareOp::Equal, at));
+            compares.extend(each);
+        }
+        Ok(())
+    }
+}
+
+fn check_size(unit: &'static str, found: usize, limit: usize) -> Result<()> {
+    match found <= limit {
+        true => Ok(()),
+        false => Err(Error::BatchTooLarge { unit, found, limit }),
+    }
+}
+
+impl Store for EtcdStore {
+    fn limits(&self) -> Limits {
+        Limits {
+            key_bytes: MAX_KEY_BYTES,
+            value_bytes: MAX_VALUE_BYTES,
+            batch_operations: MAX_OPERATIONS,
+            batch_bytes: MAX_REQUEST_BYTES,
+        }
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.snapshots.get_newest(key)
+    }
+
+    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        match keys {
+            [] => Ok(Vec::new()),
+            [key] => Ok(vec![self.get(key)?]),
+            keys => self.snapshots.take()?.multi_get(keys),
+        }
+    }
+
+    fn write(&self, batch: &WriteBatch, _: &WriteOptions) -> Result<()> {
+        let writes = self.checked_writes(batch)?;
+        match writes.is_empty() {
+            true => Ok(()),
+            false => self.committer.write(writes),
+        }
+    }
+
+    fn write_if(&self, batch: &WriteBatch, condition: &Condition<'_>, _: &WriteOptions) -> Result<Position> {
+        let writes = self.checked_writes(batch)?;
+        let compares = self.compares(condition)?;
+        let key_bytes: usize = writes.keys().map(Vec::len).sum();
+        let compared: usize = condition.keys.iter().map(|key| Limits::batch_bytes_of(key, &[])).sum();
+        check_size("bytes of compared and written keys", key_bytes + compared, MAX_REQUEST_BYTES)?;
+        self.committer.write_if(compares, self.committer.operations(&writes))
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn StoreSnapshot>> {
+        Ok(Box::new(self.snapshots.take()?))
+    }
+
+    fn delete_range(&self, range: &KeyRange, _: &WriteOptions) -> Result<()> {
+        self.checked_writes(&WriteBatch::new())?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (start, end) = self.snapshots.layout.data_range(range);
+        let delete = TxnOp::delete(start, Some(DeleteOptions::new().with_range(end)));
+        self.committer.write_if(Vec::new(), vec![delete, self.committer.deletion_record()]).map(|_| ())
+    }
+
+    fn approximate_size(&self, range: &KeyRange) -> Result<u64> {
+        if range.is_empty() {
+            return Ok(0);
+        }
+        let (start, end) = self.snapshots.layout.data_range(range);
+        let count = GetOptions::new().with_range(end).with_count_only();
+        let count = self.snapshots.cluster.get(start, count)?.count().unsigned_abs();
+        let sample = self.snapshots.take()?.first_entries(range)?;
+        let bytes: u64 = sample.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
+        Ok(count.saturating_mul(bytes) / (sample.len().max(1) as u64))
+    }
+}

@@ -1,0 +1,133 @@
+//! Table of the engines. A new engine is one file and one row of [`ENGINES`].
+
+#[cfg(feature = "etcd")]
+mod etcd;
+mod local;
+mod memory;
+
+use std::sync::Arc;
+
+use crate::address::Address;
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// Function that opens a store at an address.
+type OpenStore = fn(&Address, &OpenOptions) -> Result<Arc<dyn Store>>;
+
+/// An engine of stores.
+pub struct Engine {
+    /// Text before the colon of an address.
+    pub scheme: &'static str,
+    /// Form of the addresses.
+    pub form: &'static str,
+    /// One line about the engine.
+    pub about: &'static str,
+    /// None: this build does not contain the engine, for the reason in the field after it.
+    open: Option<OpenStore>,
+    missing: &'static str,
+}
+
+impl Engine {
+    /// Returns true if this build contains the engine.
+    pub fn is_built_in(&self) -> bool {
+        self.open.is_some()
+    }
+}
+
+#[cfg(feature = "etcd")]
+const OPEN_ETCD: Option<OpenStore> = Some(etcd::open);
+#[cfg(not(feature = "etcd"))]
+const OPEN_ETCD: Option<OpenStore> = None;
+
+/// All engines.
+pub static ENGINES: &[Engine] = &[
+    Engine {
+        scheme: "memory",
+        form: "memory:",
+        about: "ordered map in memory, lost at the end of the process",
+        open: Some(memory::open),
+        missing: "",
+    },
+    Engine {
+        scheme: "local",
+        form: "local:PATH",
+        about: "database in a directory, in LevelDB's format",
+        open: Some(local::open),
+        missing: "",
+    },
+    Engine {
+        scheme: "etcd",
+        form: "etcd://HOST[:PORT],../PREFIX",
+        about: "etcd cluster, version 3.4 or later",
+        open: OPEN_ETCD,
+        missing: "this build lacks the feature etcd",
+    },
+    Engine {
+        scheme: "tikv",
+        form: "tikv://HOST[:PORT],../PREFIX",
+        about: "TiKV cluster",
+        open: None,
+        missing: "this version has no engine for TiKV",
+    },
+];
+
+/// Options for [`open`].
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// Creates a store that does not exist. Default: false, so that a wrong path or prefix is an
+    /// error.
+    pub create_if_missing: bool,
+    /// Opens the store for reading only. `local:` then takes no lock and follows the writer of the
+    /// directory, if there is one. Default: false.
+    pub read_only: bool,
+}
+
+impl OpenOptions {
+    /// Sets [`OpenOptions::create_if_missing`].
+    #[must_use]
+    pub fn create_if_missing(mut self, create_if_missing: bool) -> OpenOptions {
+        self.create_if_missing = create_if_missing;
+        self
+    }
+
+    /// Sets [`OpenOptions::read_only`].
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> OpenOptions {
+        self.read_only = read_only;
+        self
+    }
+}
+
+/// Returns true if `text` begins with the name of an engine and a colon.
+///
+/// ```
+/// assert!(terrace_store::is_address("etcd://h1/app"));
+/// assert!(!terrace_store::is_address("cities"));
+/// ```
+pub fn is_address(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(scheme, _)| ENGINES.iter().any(|engine| engine.scheme == scheme))
+}
+
+/// Opens the store at `address`.
+///
+/// # Errors
+///
+/// [`Error::InvalidArgument`] for a wrong address, or for a store that does not exist.
+/// [`Error::NotSupported`] for an engine that this build lacks, or for a store of another layout
+/// version. [`Error::Unavailable`] if no server answers. None of them writes anything.
+pub fn open(address: &str, options: &OpenOptions) -> Result<Arc<dyn Store>> {
+    let address = Address::parse(address)?;
+    let Some(engine) = ENGINES.iter().find(|engine| engine.scheme == address.scheme) else {
+        let known: Vec<&str> = ENGINES.iter().map(|engine| engine.form).collect();
+        return Err(Error::InvalidArgument(format!(
+            "'{}' is no engine, expected one of {}",
+            address.scheme,
+            known.join(" ")
+        )));
+    };
+    match engine.open {
+        Some(open) => open(&address, options),
+        None => Err(Error::NotSupported(format!("{}: {}", engine.form, engine.missing))),
+    }
+}

@@ -1,0 +1,105 @@
+//! Number of requests of each call, counted by the server.
+
+use std::thread;
+
+use terrace_store::{KeyRange, Store, TransactionOptions, WriteBatch, WriteOptions};
+
+use crate::cluster::{EtcdCluster, get, has_etcd};
+
+/// Requests that the server has handled: reads and transactions.
+fn requests(cluster: &EtcdCluster) -> (u64, u64) {
+    let metrics = get(cluster.servers[0].client_port, "/metrics").expect("the server answers");
+    let count = |method: &str| -> u64 {
+        let name = format!("grpc_method=\"{method}\",grpc_service=\"etcdserverpb.KV\"");
+        let lines = metrics.lines().filter(|line| line.starts_with("grpc_server_started_total"));
+        let found = lines.filter(|line| line.contains(&name)).map(|line| {
+            let number = line.rsplit(' ').next().expect("a line has a value");
+            number.parse::<f64>().expect("a number") as u64
+        });
+        found.sum()
+    };
+    (count("Range"), count("Txn"))
+}
+
+/// Reads and transactions during `work`.
+fn counted(cluster: &EtcdCluster, work: impl FnOnce()) -> (u64, u64) {
+    let before = requests(cluster);
+    work();
+    let after = requests(cluster);
+    (after.0 - before.0, after.1 - before.1)
+}
+
+fn read_all(store: &dyn Store) -> usize {
+    let mut iter = store.iter(&KeyRange::all()).unwrap();
+    iter.seek_to_first();
+    let mut count = 0;
+    while iter.valid() {
+        count += 1;
+        iter.next();
+    }
+    iter.status().unwrap();
+    count
+}
+
+#[test]
+fn requests_of_calls() {
+    if !has_etcd("requests to etcd") {
+        return;
+    }
+    let cluster = EtcdCluster::start(1);
+    let store = &*cluster.new_store();
+    // The first write creates the lease of the commit markers.
+    store.put(b"a", b"1").unwrap();
+    let check = |expect: (u64, u64), work: &dyn Fn()| assert_eq!(counted(&cluster, work), expect);
+    check((1, 0), &|| drop(store.get(b"a").unwrap()));
+    check((0, 1), &|| store.put(b"a", b"2").unwrap());
+    check((0, 1), &|| {
+        let mut batch = WriteBatch::new();
+        (0..100).for_each(|n| {
+            batch.put([n], "v");
+        });
+        store.write(&batch, &WriteOptions::default()).unwrap();
+    });
+    check((0, 1), &|| store.delete_range(&KeyRange::all(), &WriteOptions::default()).unwrap());
+    // Snapshot, one get, and the commit.
+    check((1, 2), &|| {
+        store
+            .transact(&TransactionOptions::default(), |transaction| {
+                transaction.get(b"a")?;
+                transaction.put(b"a", b"3")
+            })
+            .unwrap();
+    });
+    for from in (0..5000).step_by(100) {
+        let mut batch = WriteBatch::new();
+        (from..from + 100).for_each(|n| {
+            batch.put(format!("k{n:04}"), "v");
+        });
+        store.write(&batch, &WriteOptions::default()).unwrap();
+    }
+    // The snapshot, and pages of 32, 64, .., 1,024 entries.
+    check((1 + 9, 0), &|| assert_eq!(read_all(store), 5001));
+}
+
+#[test]
+fn concurrent_writers_share_transactions() {
+    if !has_etcd("group commit to etcd") {
+        return;
+    }
+    let cluster = EtcdCluster::start(1);
+    let store = &*cluster.new_store();
+    let threads = 48;
+    let writes = 20;
+    let (_, transactions) = counted(&cluster, || {
+        thread::scope(|scope| {
+            for thread in 0..threads {
+                scope.spawn(move || {
+                    (0..writes).for_each(|n| store.put(format!("{thread}-{n}").as_bytes(), b"v").unwrap());
+                });
+            }
+        });
+    });
+    assert_eq!(read_all(store), threads * writes);
+    let all = (threads * writes) as u64;
+    assert!(transactions < all / 2, "{transactions} transactions for {all} writes");
+}

@@ -1,0 +1,68 @@
+//! The engines under test, each with empty stores.
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use terrace_store::{OpenOptions, Store, open};
+
+/// An engine that the tests run on.
+pub(crate) struct Fixture {
+    pub(crate) name: &'static str,
+    /// Whether the engine runs here. Prints NOT TESTED otherwise.
+    pub(crate) is_available: fn() -> bool,
+    pub(crate) new_store: fn() -> TestStore,
+}
+
+/// Empty store, with the directory of its files.
+pub(crate) struct TestStore {
+    pub(crate) store: Arc<dyn Store>,
+    _directory: Option<TempDir>,
+}
+
+/// Engines under test. The first one is the model.
+pub(crate) static FIXTURES: &[Fixture] = &[
+    Fixture { name: "memory", is_available: || true, new_store: memory },
+    Fixture { name: "local", is_available: || true, new_store: local },
+    #[cfg(feature = "etcd")]
+    Fixture { name: "etcd, one server", is_available: || crate::cluster::has_etcd("etcd"), new_store: etcd },
+    #[cfg(feature = "etcd")]
+    Fixture {
+        name: "etcd, three servers",
+        is_available: || crate::cluster::has_etcd("etcd, three servers"),
+        new_store: etcd_of_three,
+    },
+];
+
+pub(crate) fn memory() -> TestStore {
+    TestStore { store: open("memory:", &OpenOptions::default()).expect("a store"), _directory: None }
+}
+
+fn local() -> TestStore {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let address = format!("local:{}", directory.path().join("db").display());
+    let store = open(&address, &OpenOptions::default().create_if_missing(true)).expect("a store");
+    TestStore { store, _directory: Some(directory) }
+}
+
+#[cfg(feature = "etcd")]
+fn etcd() -> TestStore {
+    TestStore { store: crate::cluster::shared_server().new_store(), _directory: None }
+}
+
+#[cfg(feature = "etcd")]
+fn etcd_of_three() -> TestStore {
+    use crate::cluster::EtcdCluster;
+    use std::sync::OnceLock;
+    static SHARED: OnceLock<EtcdCluster> = OnceLock::new();
+    TestStore { store: SHARED.get_or_init(|| EtcdCluster::start(3)).new_store(), _directory: None }
+}
+
+/// Runs `case` on an empty store of every engine.
+#[track_caller]
+pub(crate) fn on_every_engine(case: impl Fn(&dyn Store)) {
+    for fixture in FIXTURES.iter().filter(|fixture| (fixture.is_available)()) {
+        let test = (fixture.new_store)();
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(&*test.store)));
+        assert!(outcome.is_ok(), "on the engine {}", fixture.name);
+    }
+}
