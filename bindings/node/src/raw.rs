@@ -268,7 +268,7 @@ impl<'call> Call<'call> {
         let data = bytes.as_ptr().cast();
         let length = bytes.len() as isize;
         if bytes.is_ascii() {
-            // V8 decodes UTF-8 in two passes, and copies Latin-1.
+            // V8 copies Latin-1 without decoding.
             // SAFETY: fact 1. `data` and `length` describe a slice.
             return self
                 .created(|raw| unsafe { sys::napi_create_string_latin1(self.env, data, length, raw) });

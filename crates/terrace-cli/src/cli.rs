@@ -78,8 +78,8 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::man::Man>("man", "terrace man get | man -l -"),
 ];
 
-/// Help of the program. The list of commands needs the whole screen.
-const PROGRAM_HELP: &str = "{about-with-newline}{usage-heading} {usage}\n{subcommands}{after-help}";
+/// Help of the program. The list of commands needs the whole screen, so there is no description.
+const PROGRAM_HELP: &str = "{usage-heading} {usage}\n{subcommands}{after-help}";
 
 /// Builds the complete command line parser.
 pub(crate) fn command_line() -> Command {

@@ -119,7 +119,7 @@ fn unknown_names_are_usage_errors() {
         ),
         (
             "bench --engines moon",
-            "no engine is called \"moon\"; there are: terrace, terrace-appended, terrace-c, leveldb, ",
+            "no engine is called \"moon\"; there are: terrace, terrace-appended, terrace-leveled, ",
         ),
         ("bench --order moon", "no order of keys is called \"moon\"; there are: seq, "),
         ("bench --settings moon", "no kind of settings is called \"moon\"; there are: same, defaults"),

@@ -27,6 +27,7 @@ const COMMANDS: &[&str] = &[
     "checkpoint",
     "backup",
     "restore",
+    "migrate",
     "destroy",
     "bench",
     "tour",
