@@ -52,8 +52,9 @@ const STALLS = [
       readKeys(server, () => 6000, () => random(8000));
     },
     plant: (server) => server.slow("terrace-compac", 100_000),
-    health: /^writes delayed: compactions lag, level 0 has \d+ of 36 files/,
-    marks: { figures: ["writes delayed"], levels: ["0"], charts: ["stalls"], causes: ["delayed: compactions lag"] },
+    // The delay ends in a stop if compactions stay slow.
+    health: /^writes (delayed: compactions lag,|wait for a compaction:) level 0 has \d+ of 36 files/,
+    marks: { figures: ["writes (delayed|stopped)"], levels: ["0"], charts: ["stalls"], causes: ["delayed: compactions lag"] },
   },
   {
     name: "disk-full", theme: "light",
