@@ -118,7 +118,7 @@ for (const stall of STALLS) {
         await page.locator(".health[data-state=ok]").waitFor();
         const begin = Date.now();
         stall.plant(server);
-        await marksOf(page, stall.marks, stall.health, 60_000);
+        await marksOf(page, stall.marks, stall.health, 180_000);
         console.log(`MEASURED ${stall.name}: the page names the cause after ${((Date.now() - begin) / 1000).toFixed(1)} s`);
         await page.waitForTimeout(STALLED_MS);
         if (pictures) await picture(page, stall.name);
@@ -126,7 +126,7 @@ for (const stall of STALLS) {
         server.fast();
         server.isCold = false;
         stall.heal?.(server);
-        await page.locator(".health[data-state=ok]").waitFor({ timeout: 60_000 });
+        await page.locator(".health[data-state=ok]").waitFor({ timeout: 120_000 });
         assert.deepEqual((await marks(page)).figures, []);
       });
     } finally {

@@ -186,6 +186,7 @@ impl DbInner {
         let size = table.map_or(0, |table| table.file.size);
         let mut entries = 0;
         let level = Cell::new(0);
+        let mut time = Duration::ZERO;
         let installed = self.log_and_apply(
             Some(TableChangeCause::Flush),
             output.table.as_slice(),
@@ -211,6 +212,11 @@ impl DbInner {
                 state.immutable_memtables.pop_front();
                 state.compaction_rate.record_flush(size, immutable.user_bytes);
                 state.version_set.version.set_table_stats(level.get(), output.table.as_slice());
+                // Before a caller that waits for the flush can read the statistics.
+                time = self.options.env.clock.monotonic().saturating_sub(output.started_at);
+                let stats = CompactionStats { time, bytes_read: 0, bytes_written: size };
+                state.compaction_stats[level.get()].add(stats);
+                self.table_cache.metrics().timers.record(Timer::Flush, time);
             },
         );
         installed.map_err(|error| self.handle_flush_error(error, immutable, output))?;
@@ -218,7 +224,7 @@ impl DbInner {
         // Gets may have released tables since the last installation.
         self.schedule_obsolete_file_removal();
         let level = level.get();
-        let time = self.record_flush(immutable, output, level, size);
+        self.record_memtable_flush(immutable);
         self.report(&Event::FlushEnd {
             table: immutable.table_number,
             log: immutable.log_number,
@@ -261,24 +267,12 @@ impl DbInner {
         let _ = self.options.env.fs.remove(&self.file_path(FileName::Log(immutable.log_number)));
     }
 
-    /// Records the statistics of a flush. Returns its time.
-    fn record_flush(
-        &self,
-        immutable: &ImmutableMemtable,
-        output: &FlushOutput,
-        level: usize,
-        size: u64,
-    ) -> Duration {
-        let clock = &self.options.env.clock;
-        let time = clock.monotonic().saturating_sub(output.started_at);
-        let stats = CompactionStats { time, bytes_read: 0, bytes_written: size };
-        self.state.lock().compaction_stats[level].add(stats);
+    /// Records a flush for the size of later memtables.
+    fn record_memtable_flush(&self, immutable: &ImmutableMemtable) {
         let levels = &self.read_state.current().version.levels;
         let stored_bytes = levels.iter().map(|files| total_size(files)).sum();
         let memtable_bytes = immutable.memtable.memory_usage();
-        self.memtable_sizer.record_flush(memtable_bytes, stored_bytes, clock.monotonic());
-        self.table_cache.metrics().timers.record(Timer::Flush, time);
-        time
+        self.memtable_sizer.record_flush(memtable_bytes, stored_bytes, self.options.env.clock.monotonic());
     }
 
     /// Predicts whether the table of `immutable` goes to the last level and stays there. The result
