@@ -74,16 +74,7 @@ static UNITS: &[&str] = &[
 ];
 
 /// Fast units without differences, for `make test`.
-static SHARE: &[&str] = &[
-    "unit/protocol",
-    "unit/keyspace",
-    "unit/multi",
-    "unit/type/incr",
-    "unit/type/hash",
-    "unit/bitops",
-    "unit/geo",
-    "unit/pubsub",
-];
+static SHARE: &[&str] = &["unit/protocol", "unit/keyspace", "unit/multi", "unit/geo", "unit/pubsub"];
 
 /// Changes of the suite for both servers, so that a missing command fails its own cases only: path,
 /// old text, new text.
