@@ -8,6 +8,7 @@ use terrace_env::Priority;
 use crate::compaction::picker::leveled;
 use crate::db::components::load_state::CHECK_INTERVAL;
 use crate::db::inner::{DbInner, DbState};
+use crate::db::panic_guard::PoisonOnPanic;
 use crate::event::Event;
 use crate::options::CompactionStyle;
 use crate::sync::Arc;
@@ -58,6 +59,8 @@ impl DbInner {
     }
 
     fn check_load(&self) {
+        // The listener or the logger of the program may panic.
+        let _guard = PoisonOnPanic::new(self, |_| ());
         let mut state = self.state.lock();
         if state.load_state.check() {
             self.schedule_load_check(CHECK_INTERVAL);
