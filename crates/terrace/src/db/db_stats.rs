@@ -9,6 +9,7 @@ use terrace_format::version_edit::NUM_LEVELS;
 use super::Db;
 use super::components::write_stalls::StalledWriters;
 use super::inner::{DbInner, DbState, FlushState};
+use crate::compaction::picker::lazy_leveled::RUN_TRIGGER;
 use crate::compaction::picker::{L0_COMPACTION_TRIGGER, L0_STOP_WRITES_TRIGGER, LevelTargets};
 use crate::error::Error;
 use crate::memtable::Memtable;
@@ -82,7 +83,8 @@ pub struct LevelStats {
     /// Bytes above which the level needs a compaction. None for level 0 and the deepest level with
     /// tables.
     pub max_bytes: Option<u64>,
-    /// Number of tables at which the level needs a compaction. None for other levels than 0.
+    /// Number of tables at which the level needs a compaction, which is greater while a load is
+    /// running. None for other levels than 0.
     pub compaction_files: Option<usize>,
     /// Number of tables at which writes wait for a compaction. None for other levels than 0.
     pub max_files: Option<usize>,
@@ -282,7 +284,7 @@ impl Db {
     /// Returns the statistics since the open, and the present state. Takes some microseconds.
     ///
     /// The numbers are read one after the other, while other threads work. Each one is that of a
-    /// recent moment. A background job counts its work after its result is visible.
+    /// recent moment. A compaction counts its work after its result is visible.
     ///
     /// ```
     /// # let mut options = terrace::Options::default();
@@ -334,6 +336,9 @@ impl DbInner {
                 ..level
             })
             .collect();
+        if state.load_state.is_load_running() {
+            stats.levels[0].compaction_files = Some(RUN_TRIGGER);
+        }
         stats.running_compaction = state.running_compaction.as_ref().map(|running| CompactionStatus {
             level: running.level,
             output_level: running.output_level,

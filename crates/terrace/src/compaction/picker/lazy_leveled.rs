@@ -29,7 +29,7 @@ use crate::sync::Arc;
 use crate::version::{FileMeta, Version, total_size};
 
 /// Number of level-0 files that become a run.
-pub(super) const RUN_TRIGGER: usize = 12;
+pub(crate) const RUN_TRIGGER: usize = 12;
 /// Size of the runs, relative to the bottom level, at which they are compacted into it: three
 /// quarters. A smaller part rewrites more, a larger one leaves more hidden versions on disk.
 const RUNS_RATIO: (u64, u64) = (3, 4);
