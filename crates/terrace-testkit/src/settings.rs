@@ -74,6 +74,8 @@ pub struct Settings {
     pub snappy: bool,
     /// Zstd instead of snappy; stock LevelDB lacks it.
     pub zstd: bool,
+    /// Leveled compaction also while a load is running; stock LevelDB has no choice.
+    pub leveled: bool,
     /// The C API of stock LevelDB can't set this option.
     pub reuse_logs: bool,
     /// Bits per key, or 0 for no filter.
@@ -95,6 +97,7 @@ impl Default for Settings {
             max_file_size: 2 << 20,
             snappy: true,
             zstd: false,
+            leveled: false,
             reuse_logs: false,
             bloom_bits: 0,
         }
@@ -110,7 +113,7 @@ impl Settings {
     /// Draws options, including those that only Terrace has.
     pub fn draw_with_terrace_features(rng: &mut Rng, comparator: ComparatorKind) -> Settings {
         let settings = Settings::draw(rng, comparator);
-        Settings { zstd: rng.one_in(4), ..settings }
+        Settings { zstd: rng.one_in(4), leveled: rng.one_in(2), ..settings }
     }
 
     /// Draws options for a database with this comparator. All sizes are small, so that flushes and
@@ -129,6 +132,7 @@ impl Settings {
             max_file_size: rng.pick(&[2 << 10, 64 << 10, 1 << 20, 2 << 20]),
             snappy: rng.one_in(2),
             zstd: false,
+            leveled: false,
             reuse_logs: rng.one_in(2),
             bloom_bits: rng.pick(&[0, 0, 1, 10, 20]),
         }

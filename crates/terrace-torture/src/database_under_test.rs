@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace::{BlockCache, BloomFilterPolicy, Db, DbIterator, Env, ErrorKind, Options, ReadOptions};
+use terrace::{
+    BlockCache, BloomFilterPolicy, CompactionStyle, Db, DbIterator, Env, ErrorKind, Options, ReadOptions,
+};
 use terrace::{Comparator, Error, IngestOptions, LoadOptions, SortedTable, bulk_load, bytewise};
 use terrace::{PinnedValue, Snapshot, WriteBatch, WriteOptions};
 use terrace_format::compress::{Codec, NO_COMPRESSION, SNAPPY, ZSTD};
@@ -40,6 +42,11 @@ pub fn options_from_settings(settings: &Settings, env: &Env) -> Options {
         .max_file_size(Some(settings.max_file_size as u64).filter(|&size| size != 2 << 20))
         .compression(codec(settings))
         .reuse_logs(settings.reuse_logs)
+        .compaction_style(if settings.leveled {
+            CompactionStyle::Leveled
+        } else {
+            CompactionStyle::LazyLeveled
+        })
         .filter_policy(Arc::new(BloomFilterPolicy::new(settings.bloom_bits)))
 }
 
