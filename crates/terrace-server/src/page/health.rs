@@ -3,7 +3,7 @@
 use serde::Serialize;
 use terrace::Stats;
 
-use super::sample::Sample;
+use super::sample::{Sample, SampledDisk};
 use crate::engine_events::refusal;
 use crate::shared::Shared;
 
@@ -31,6 +31,8 @@ impl Default for Health {
 const MIN_STALL: f64 = 0.05;
 /// Minimum number of block reads from storage in a second that is worth a warning.
 const MIN_CACHE_MISSES: u64 = 500;
+/// Free space below which the next flush probably fails, in bytes.
+const MIN_FREE_SPACE: u64 = 1 << 20;
 /// Share of the block reads below which the cache is called cold.
 const COLD_CACHE: f64 = 0.5;
 
@@ -56,6 +58,7 @@ impl Health {
         before: &Health,
     ) -> Health {
         let found = refused(shared, stats)
+            .or_else(|| full_disk(&sample.disk).filter(|_| !shared.store.is_read_only))
             .or_else(|| stalled(shared, stats, sample))
             .or_else(|| cold_cache(sample, cache_misses))
             .or_else(|| read_only(shared))
@@ -81,6 +84,13 @@ fn refused(shared: &Shared, stats: &Stats) -> Option<Health> {
         _ => format!("background work fails and is repeated: {retry}"),
     };
     Some(health("bad", cause, words))
+}
+
+/// Health of a database without space for a flush. Nothing fails before the next one.
+fn full_disk(disk: &SampledDisk) -> Option<Health> {
+    let free = disk.free.filter(|free| *free < MIN_FREE_SPACE)?;
+    let words = format!("the disk is full: {} KiB are free, and the next flush fails", free >> 10);
+    Some(health("bad", "disk_full", words))
 }
 
 fn sample_time(shared: &Shared) -> u64 {
@@ -144,4 +154,18 @@ fn cold_cache(sample: &Sample, cache_misses: u64) -> Option<Health> {
     let words =
         format!("cold cache: {:.0} % of {cache_misses} block reads went to storage", (1.0 - hit) * 100.0);
     Some(health("warn", "cold_cache", words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_disk_is_named_before_a_flush_fails() {
+        let words =
+            |free| full_disk(&SampledDisk { free, ..SampledDisk::default() }).map(|found| found.words);
+        let full = "the disk is full: 3 KiB are free, and the next flush fails";
+        assert_eq!(words(Some(4000)).as_deref(), Some(full));
+        assert_eq!([words(None), words(Some(MIN_FREE_SPACE))], [None, None]);
+    }
 }
