@@ -24,8 +24,8 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use crate::command::is_category;
 use crate::config::{ServeError, ServerConfig};
 use crate::conn::{
-    BlockedClients, ChannelKind, ClientRegistry, LoginAttempts, Monitors, NewConnection, Pause, PubSub,
-    SLOW_THREADS, SlowPool, Tls, Worker,
+    BlockedClients, ChannelKind, ClientRegistry, LoginAttempts, Monitors, NewClient, NewConnection, Pause,
+    PubSub, SLOW_THREADS, SlowPool, Tls, Worker,
 };
 use crate::engine_events::EngineEvents;
 use crate::http;
@@ -238,7 +238,7 @@ fn connect_events(store: &Store, pubsub: &Arc<PubSub>) {
 
 /// Threads of a running server.
 struct ServerThreads {
-    senders: Vec<UnboundedSender<NewConnection>>,
+    senders: Vec<UnboundedSender<NewClient>>,
     workers: Vec<JoinHandle<()>>,
     others: Vec<JoinHandle<()>>,
 }
@@ -418,7 +418,7 @@ async fn run(
     config: &ServerConfig,
     shared: &Arc<Shared>,
     listeners: &Listeners,
-    workers: &[UnboundedSender<NewConnection>],
+    workers: &[UnboundedSender<NewClient>],
     mut signals: Signals,
 ) -> io::Result<()> {
     let watchdog = if config.is_program { systemd::watchdog_period() } else { None };
@@ -453,11 +453,7 @@ async fn run(
 }
 
 /// Passes a client to a worker.
-async fn admit(
-    shared: &Shared,
-    accepted: io::Result<NewConnection>,
-    worker: &UnboundedSender<NewConnection>,
-) {
+async fn admit(shared: &Shared, accepted: io::Result<NewConnection>, worker: &UnboundedSender<NewClient>) {
     /// Pause after an error, for example too many open files.
     const PAUSE: Duration = Duration::from_millis(10);
     let Ok(connection) = accepted else { return tokio::time::sleep(PAUSE).await };
@@ -468,7 +464,7 @@ async fn admit(
         return;
     }
     // A worker that has ended drops the client, and ends the server.
-    let _ = worker.send(connection);
+    let _ = worker.send(NewClient { id: shared.clients.next_id(), connection });
 }
 
 /// Asks all clients to leave, and waits for them.

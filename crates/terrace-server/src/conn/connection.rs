@@ -71,9 +71,9 @@ pub(crate) fn serve_connection(
     shared: Arc<Shared>,
     worker: Rc<Worker>,
     stream: Stream,
+    id: u64,
     origin: Origin,
 ) -> impl Future<Output = ()> {
-    let id = shared.clients.next_id();
     let client = Arc::new(Client::new(
         id,
         origin.peer,

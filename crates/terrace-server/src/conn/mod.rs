@@ -37,4 +37,4 @@ pub(crate) use session::{Blocked, Execution, Multi, QueuedCommand, ReplyMode, Se
 pub(crate) use slow_pool::{SLOW_THREADS, SlowPool};
 pub(crate) use tls::Tls;
 pub use tls::TlsFiles;
-pub(crate) use worker::{NewConnection, Origin, Socket, Worker};
+pub(crate) use worker::{NewClient, NewConnection, Origin, Socket, Worker};

@@ -20,7 +20,15 @@ use crate::store::Scratch;
 /// Size of the buffer that all connections of a worker share, in bytes.
 const READ_BUFFER: usize = 64 << 10;
 
-/// Accepted socket on its way to a worker. The number of clients bounds their number.
+/// Client on its way to a worker. The number of clients bounds their number.
+#[derive(Debug)]
+pub(crate) struct NewClient {
+    /// Greater than the numbers of all clients that were accepted earlier.
+    pub(crate) id: u64,
+    pub(crate) connection: NewConnection,
+}
+
+/// Accepted socket.
 #[derive(Debug)]
 pub(crate) struct NewConnection {
     pub(crate) socket: Socket,
@@ -100,11 +108,11 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Serves connections until the sender of `connections` is dropped.
+    /// Serves clients until the sender of `clients` is dropped.
     pub(crate) fn run(
         shared: &Arc<Shared>,
         slot: usize,
-        mut connections: UnboundedReceiver<NewConnection>,
+        mut clients: UnboundedReceiver<NewClient>,
     ) -> std::io::Result<()> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let worker = Rc::new(Worker {
@@ -115,14 +123,20 @@ impl Worker {
         });
         let local = LocalSet::new();
         local.block_on(&runtime, async {
-            while let Some(NewConnection { socket, origin }) = connections.recv().await {
+            while let Some(NewClient { id, connection }) = clients.recv().await {
                 let shared = Arc::clone(shared);
                 let worker = Rc::clone(&worker);
                 tokio::task::spawn_local(async move {
                     // A socket that cannot be registered, or fails its handshake, is closed.
-                    if let Ok(stream) = socket.open(&shared).await {
+                    if let Ok(stream) = connection.socket.open(&shared).await {
                         // A task of its own, without the memory of the handshake.
-                        tokio::task::spawn_local(super::serve_connection(shared, worker, stream, origin));
+                        tokio::task::spawn_local(super::serve_connection(
+                            shared,
+                            worker,
+                            stream,
+                            id,
+                            connection.origin,
+                        ));
                     }
                 });
             }

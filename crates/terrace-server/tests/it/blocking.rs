@@ -10,33 +10,76 @@ use terrace_server::{Layout, SyncMode};
 
 use crate::client::Client;
 use crate::model::RedisServer;
+use crate::page::wait_for;
 use crate::process::ServerProcess;
 
-/// Time in which a client surely waits after its command was sent.
-const SETTLE: Duration = Duration::from_millis(40);
-
-/// Step of a script: a client sends a command, or a client receives a reply.
+/// Step of a script, with the number of its client.
 enum Step {
     Send(usize, &'static str),
     Receive(usize),
+    /// Receives a reply that the servers may give differently.
+    Discard(usize),
     Close(usize),
 }
 
-use Step::{Close, Receive, Send};
+use Step::{Close, Discard, Receive, Send};
+
+/// Connection that sees how far the server is with the commands of other clients.
+struct Observer(Client);
+
+impl Observer {
+    /// Row of CLIENT LIST of the client at `address`, while it is connected.
+    fn row(&mut self, address: std::net::SocketAddr) -> Option<String> {
+        let list = self.0.run("CLIENT LIST");
+        let address = format!(" addr={address} ");
+        list.split("\\n").find(|row| row.contains(&address)).map(str::to_owned)
+    }
+
+    /// Waits until `client` waits for an element.
+    fn wait_until_blocked(&mut self, client: &Client) {
+        wait_for(|| self.row(client.local_address()).is_some_and(|row| is_blocked(&row)));
+    }
+
+    /// Waits until the server has executed `command` of `client`, or the client waits for an element.
+    fn wait_until_executed(&mut self, client: &Client, command: &str) {
+        let command = format!(" cmd={}", command.to_lowercase());
+        wait_for(|| {
+            let row = self.row(client.local_address());
+            row.is_some_and(|row| is_blocked(&row) || row.contains(&command))
+        });
+    }
+
+    /// Waits until the server has noticed the end of a client.
+    fn wait_until_closed(&mut self, address: std::net::SocketAddr) {
+        wait_for(|| self.row(address).is_none());
+    }
+}
+
+/// True if a row of CLIENT LIST shows a client that waits for an element.
+fn is_blocked(row: &str) -> bool {
+    let flags = row.split_once(" flags=").map_or("", |(_, rest)| rest.split(' ').next().unwrap_or(""));
+    flags.contains('b')
+}
 
 /// Runs a script with clients that connect when a step names them. Returns all replies.
 fn run(address: std::net::SocketAddr, script: &[Step]) -> Vec<String> {
     let mut clients: HashMap<usize, Client> = HashMap::new();
+    let mut observer = Observer(Client::connect(address));
     let mut replies = Vec::new();
     for step in script {
         match step {
             Send(client, line) => {
                 let client = clients.entry(*client).or_insert_with(|| Client::connect(address));
-                client.send(&line.split_whitespace().collect::<Vec<_>>());
-                std::thread::sleep(SETTLE);
+                let words: Vec<_> = line.split_whitespace().collect();
+                client.send(&words);
+                observer.wait_until_executed(client, words[0]);
             }
+            Discard(client) => drop(clients.get_mut(client).unwrap().reply()),
             Receive(client) => replies.push(clients.get_mut(client).unwrap().reply()),
-            Close(client) => drop(clients.remove(client)),
+            Close(client) => {
+                let address = clients.remove(client).unwrap().local_address();
+                observer.wait_until_closed(address);
+            }
         }
     }
     replies
@@ -247,9 +290,11 @@ fn end_of_a_wait() {
             Send(1, "BLMOVE a b LEFT LEFT 0.05"),
             Receive(1),
             Send(1, "HELLO 3"),
+            Discard(1),
             Send(1, "CLIENT REPLY SKIP"),
             Send(1, "BLPOP a 0.05"),
             Send(1, "PING"),
+            Receive(1),
             Send(2, "BLPOP a 0"),
             Close(2),
             Send(0, "RPUSH a x"),
@@ -261,7 +306,7 @@ fn end_of_a_wait() {
             Send(0, "CLIENT UNBLOCK 9999 OTHER"),
             Receive(0),
         ],
-        &["nil", "nil", ":1", "['x']", ":0", "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"],
+        &["nil", "nil", "PONG", ":1", "['x']", ":0", "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"],
     );
 }
 
@@ -292,19 +337,19 @@ fn unblock_and_kill() {
     let server = ServerProcess::start(dir.path(), Layout::Typed, SyncMode::No);
     let mut admin = server.client();
     let mut waiting = server.client();
+    let mut observer = Observer(server.client());
     let id = waiting.run("CLIENT ID").trim_start_matches(':').to_owned();
     for (reason, reply) in
         [("", "nil"), ("TIMEOUT", "nil"), ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK")]
     {
         waiting.send(&["BLPOP", "a", "0"]);
-        std::thread::sleep(SETTLE);
-        assert!(admin.run("CLIENT LIST").contains("flags=b"));
+        observer.wait_until_blocked(&waiting);
         assert_eq!(admin.run(&format!("CLIENT UNBLOCK {id} {reason}")), ":1");
         assert_eq!(waiting.reply(), reply);
         assert_eq!(admin.run(&format!("CLIENT UNBLOCK {id} {reason}")), ":0");
     }
     waiting.send(&["BLPOP", "a", "0"]);
-    std::thread::sleep(SETTLE);
+    observer.wait_until_blocked(&waiting);
     assert_eq!(admin.run(&format!("CLIENT KILL ID {id}")), ":1");
     assert!(waiting.is_closed());
     assert_eq!(admin.run("RPUSH a x"), ":1");
@@ -317,7 +362,7 @@ fn end_of_the_server() {
     let server = ServerProcess::start(dir.path(), Layout::Typed, SyncMode::No);
     let mut waiting = server.client();
     waiting.send(&["BLPOP", "a", "0"]);
-    std::thread::sleep(SETTLE);
+    Observer(server.client()).wait_until_blocked(&waiting);
     server.client().send(&["SHUTDOWN"]);
     assert!(waiting.reply().starts_with("-UNBLOCKED"));
     assert!(waiting.is_closed());

@@ -18,6 +18,11 @@ impl Client {
         Client { stream: BufReader::new(stream) }
     }
 
+    /// Address at which the server sees this client.
+    pub(crate) fn local_address(&self) -> SocketAddr {
+        self.stream.get_ref().local_addr().unwrap()
+    }
+
     /// Sends bytes.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         self.try_send(bytes).unwrap();

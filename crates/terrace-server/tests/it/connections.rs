@@ -114,6 +114,17 @@ fn list_and_kill() {
     });
 }
 
+/// Redis promises that a later connection has a greater number.
+#[test]
+fn numbers_follow_the_order_of_connections() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let mut clients: Vec<_> = (0..50).map(|_| server.client()).collect();
+    for (client, id) in clients.iter_mut().zip(1..) {
+        client.check(&[("CLIENT ID", &format!(":{id}"))]);
+    }
+}
+
 #[test]
 fn killed_from_another_connection() {
     let dir = tempfile::tempdir().unwrap();

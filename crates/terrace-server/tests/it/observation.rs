@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::page::wait_for;
 use crate::server::{Server, in_both_layouts, with_client};
 
 #[test]
@@ -293,9 +294,10 @@ fn failures_of_clients_that_wait() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), |_| {});
     let mut waiting = server.client();
+    waiting.check(&[("CLIENT ID", ":1")]);
     waiting.send(&["BLPOP", "list", "0"]);
     let mut client = server.client();
-    while client.run("CLIENT UNBLOCK 1 ERROR") != ":1" {}
+    wait_for(|| client.run("CLIENT UNBLOCK 1 ERROR") == ":1");
     assert!(waiting.reply().starts_with("-UNBLOCKED "));
     assert!(client.run("INFO errorstats").contains("errorstat_UNBLOCKED:count=1"));
     assert!(client.run("INFO commandstats").contains("rejected_calls=0,failed_calls=1"));

@@ -9,6 +9,7 @@ use terrace_server::{Layout, SyncMode};
 
 use crate::client::{Client, encode};
 use crate::model::{RedisServer, number};
+use crate::page::wait_for;
 use crate::process::ServerProcess;
 
 /// Commands for one key, with `$` for a random word of [`WORDS`].
@@ -259,7 +260,7 @@ fn watches_and_waiting_clients_see_a_series() {
 
     writer.run("DEL queue");
     other.send(&["BLPOP", "queue", "10"]);
-    std::thread::sleep(Duration::from_millis(100));
+    wait_for(|| writer.run("INFO clients").contains("blocked_clients:1"));
     assert_eq!(
         replies(&mut writer, &["a", "b", "c"].map(|e| words(&format!("RPUSH queue {e}")))),
         [":1", ":1", ":2"]

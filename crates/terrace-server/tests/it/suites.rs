@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::page::wait_for;
 use crate::server::{Server, with_client};
 
 #[test]
@@ -88,7 +89,8 @@ fn refused_exec_ends_multi() {
     let mut busy = server.client();
     client.check(&[("CONFIG SET lua-time-limit 10", "OK"), ("MULTI", "OK"), ("INCR n", "QUEUED")]);
     busy.send(&["EVAL", "while true do end", "0"]);
-    std::thread::sleep(Duration::from_millis(200));
+    let mut other = server.client();
+    wait_for(|| other.run("PING").starts_with("-BUSY "));
     let reply = client.run("EXEC");
     assert!(reply.starts_with("-EXECABORT Transaction discarded because of: BUSY "), "{reply}");
     client.check(&[("SCRIPT KILL", "OK")]);

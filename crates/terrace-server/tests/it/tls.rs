@@ -156,7 +156,7 @@ fn half_open_handshake_ends() {
     let address = server.addresses.tls[0];
     let mut silent = [TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap()];
     silent[1].write_all(b"\x16\x03\x01\x02\x00").unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    std::thread::sleep(Duration::from_millis(500));
     // Handshakes count as clients.
     assert_eq!(server.client().rest(), "-ERR max number of clients reached\\r\\n");
     for stream in &mut silent {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::page::wait_for;
 use crate::server::{Server, in_both_layouts};
 
 #[test]
@@ -160,9 +161,7 @@ fn deletion_of_a_watched_expired_key() {
     client.check(&[("DEBUG SET-ACTIVE-EXPIRE 0", "OK"), ("SET a 1 PX 1", "OK")]);
     std::thread::sleep(Duration::from_millis(10));
     client.check(&[("WATCH a", "OK"), ("DEBUG SET-ACTIVE-EXPIRE 1", "OK")]);
-    while !client.run("INFO stats").contains("expired_keys:1") {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(|| client.run("INFO stats").contains("expired_keys:1"));
     client.check(&[("MULTI", "OK"), ("PING", "QUEUED"), ("EXEC", "[PONG]")]);
 }
 
