@@ -66,7 +66,7 @@ pub struct Options {
     /// the memory of open tables: index, filter and cache slots. Cache slots take about 100 bytes
     /// per block. The default filter takes 1.25 bytes per key. One eighth is reserved for running
     /// flushes, compactions and iterators. A compaction may take 10 to 20 MiB, so a budget below 64
-    /// MiB is exceeded while one runs. Three eighths, up to 105 MiB, are for memtables. The rest is
+    /// MiB is exceeded while one runs. Three eighths, up to 204 MiB, are for memtables. The rest is
     /// for blocks and open tables. When open tables take three quarters of the rest, the least
     /// recently used ones are closed, and reopened on demand. A budget too small for the database
     /// only makes reads slower. 1 GiB keeps the tables of 16 GiB or more open.
@@ -81,7 +81,7 @@ pub struct Options {
     /// several databases may share it. `max_open_files` applies in addition.
     ///
     /// Default: None. All such databases of the process share half of its memory, and each may
-    /// take memory that the others do not use. Alone, memtables take up to 112 MiB and the block
+    /// take memory that the others do not use. Alone, memtables take up to 136 MiB and the block
     /// cache takes 128 MiB, as with a budget of 256 MiB. Open tables take about 4 % of their size
     /// for small values. If the process may use less than 512 MiB, as in a small container, a
     /// database takes at most half of that limit. The limit is the memory of the machine, or of the
@@ -93,8 +93,9 @@ pub struct Options {
     /// records. A small [`memory_budget`](Options::memory_budget) allows fewer. If the databases of
     /// the process exhaust their shared budget, memtables are flushed earlier.
     ///
-    /// Default: None, which begins with 4 MiB. The size grows up to 32 MiB while writes come fast
-    /// and the database holds more than 64 MiB, within the memory budget.
+    /// Default: None, which begins with 4 MiB. The size grows while writes come fast, within the
+    /// memory budget: up to 32 MiB if the database holds more than 128 MiB, and to 64 MiB above 1
+    /// GiB.
     pub write_buffer_size: Option<usize>,
     /// Maximum number of open files. 74 to 50,000, default 1,000.
     pub max_open_files: usize,

@@ -91,7 +91,7 @@ struct CacheLine {
 
 /// Default maximum number of pooled chunks, of [`MAX_CHUNK_SIZE`] bytes each: enough for the
 /// largest memtable of a database with the default `write_buffer_size`.
-const POOLED_CHUNKS_MAX: usize = 16;
+const POOLED_CHUNKS_MAX: usize = 32;
 
 /// Pool of chunks recycled from flushed memtables. A recycled chunk causes no page faults.
 pub(crate) struct ChunkPool {

@@ -1,7 +1,7 @@
 //! Split of the option `memory_budget`.
 //!
 //! ```text
-//!   budget   [ memtables: 3/8, up to 105 MiB | blocks and open tables: the rest | temporary: 1/8 ]
+//!   budget   [ memtables: 3/8, up to 204 MiB | blocks and open tables: the rest | temporary: 1/8 ]
 //!               three full memtables            tables: up to 3/4 of it
 //! ```
 //!
@@ -32,7 +32,7 @@ pub(crate) struct MemoryBudget {
 const BUDGETED_MEMTABLES: usize = 3;
 
 /// Maximum memtable size in bytes without `write_buffer_size`.
-pub(crate) const MAX_ADAPTIVE_MEMTABLE_SIZE: usize = 32 << 20;
+pub(crate) const MAX_ADAPTIVE_MEMTABLE_SIZE: usize = 64 << 20;
 /// Maximum bytes of all immutable memtables. Writers need not notice a compaction that delays a
 /// flush for a moment by its use of the processor.
 const MAX_IMMUTABLE_BYTES: usize = 64 << 20;
@@ -120,14 +120,14 @@ mod tests {
         check(256, None, [96, 29, 128, 96]);
         check(64, None, [24, 5, 32, 24]);
         check(8, None, [3, 0, 4, 3]);
-        check(4096, None, [105, 32, 3479, 2609]);
+        check(4096, None, [204, 64, 3380, 2535]);
         assert_eq!(MemoryBudget::from_options(&Options::default()), None);
     }
 
     #[test]
     fn explicit_write_buffer_size_reduces_the_cache_share() {
         check(256, Some(4), [30, 7, 193, 145]);
-        check(64, Some(64), [136, 32, 8, 6]);
+        check(64, Some(64), [136, 42, 8, 6]);
     }
 
     #[test]

@@ -20,6 +20,11 @@ const FAST_FILL_TIME: Duration = Duration::from_secs(1);
 const MIN_STORED_MEMTABLES_TO_GROW: u64 = 16;
 /// The size also grows if the database stores at least this number of bytes.
 const MIN_STORED_BYTES_TO_GROW: u64 = 128 << 20;
+/// Memtables of this size are only for a large database. They exceed the cache of the processor, so
+/// their writes are slower, and only a large database saves more by fewer rewrites.
+const LARGE_MEMTABLE_SIZE: usize = 64 << 20;
+/// Bytes that a large database stores at least.
+const MIN_STORED_BYTES_FOR_LARGE_MEMTABLES: u64 = 1 << 30;
 /// A memtable that takes longer than this to fill may be smaller.
 const SLOW_FILL_TIME: Duration = Duration::from_secs(60);
 /// Part of an adaptive size that stays free, so that most last records fit.
@@ -133,10 +138,7 @@ impl MemtableSizer {
         let full = bytes >= size / 2;
         let next = if !full {
             size
-        } else if lasted < FAST_FILL_TIME
-            && stored
-                >= MIN_STORED_BYTES_TO_GROW.min(MIN_STORED_MEMTABLES_TO_GROW.saturating_mul(size as u64))
-        {
+        } else if lasted < FAST_FILL_TIME && stored >= min_stored_bytes_to_grow(size) {
             size.saturating_mul(2)
         } else if lasted > SLOW_FILL_TIME {
             size / 2
@@ -145,6 +147,14 @@ impl MemtableSizer {
         };
         self.size.store(next.clamp(self.min_size, self.max_size), Ordering::Relaxed);
     }
+}
+
+/// Bytes that a database stores at least before memtables of `size` bytes grow.
+fn min_stored_bytes_to_grow(size: usize) -> u64 {
+    if size.saturating_mul(2) >= LARGE_MEMTABLE_SIZE {
+        return MIN_STORED_BYTES_FOR_LARGE_MEMTABLES;
+    }
+    MIN_STORED_BYTES_TO_GROW.min(MIN_STORED_MEMTABLES_TO_GROW.saturating_mul(size as u64))
 }
 
 #[cfg(test)]
@@ -232,11 +242,12 @@ mod tests {
     fn small_database_keeps_small_memtables() {
         let sizer = MemtableSizer::new(&Options::default());
         let now = *sizer.last_flush.lock();
-        let sizes = [64 * MB - 1, 64 * MB, 128 * MB - 1, 128 * MB].map(|stored| {
+        let stored = [64 * MB - 1, 64 * MB, 128 * MB - 1, 128 * MB, 128 * MB, 1024 * MB - 1, 1024 * MB];
+        let sizes = stored.map(|stored| {
             sizer.record_flush(sizer.size(), stored as u64, now);
             sizer.size() / MB
         });
-        assert_eq!(sizes, [4, 8, 8, 16]);
+        assert_eq!(sizes, [4, 8, 8, 16, 32, 32, 64]);
     }
 
     #[test]
