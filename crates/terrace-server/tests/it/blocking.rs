@@ -40,7 +40,8 @@ impl Observer {
         wait_for(|| self.row(client.local_address()).is_some_and(|row| is_blocked(&row)));
     }
 
-    /// Waits until the server has executed `command` of `client`, or the client waits for an element.
+    /// Waits until the server has executed `command` of `client`, or the client waits for an
+    /// element.
     fn wait_until_executed(&mut self, client: &Client, command: &str) {
         let command = format!(" cmd={}", command.to_lowercase());
         wait_for(|| {
