@@ -23,9 +23,9 @@ use crate::store::{Position, StoreIterator, StoreSnapshot};
 const KEYS_OF_REQUEST: usize = 512;
 /// Maximum number of keys whose stamps a snapshot remembers for a condition.
 const REMEMBERED_KEYS: usize = 4096;
-/// Requests after which a page that has entries may stay short.
-const REQUESTS_OF_PAGE: usize = 2;
-/// Maximum number of regions that one request of a page asks.
+/// Requests after which a page that has entries may stay short. They ask 1, 2, 4 and 8 regions.
+const REQUESTS_OF_PAGE: usize = 4;
+/// Maximum number of regions that one request of an empty page asks.
 const MAX_REGIONS: usize = 16;
 
 /// Reads of a store.
