@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use terrace_store::{Condition, Error, OpenOptions, Store, WriteBatch, WriteOptions, open};
 
 use crate::tikv_double::{Double, has_double};
@@ -114,4 +115,19 @@ fn stores_that_stop_and_return() {
     assert_eq!(store.get(b"first").unwrap().unwrap(), b"1");
     store.put(b"first", b"3").unwrap();
     assert_eq!(store.get(b"first").unwrap().unwrap(), b"3");
+}
+
+#[test]
+fn lock_without_a_primary_lock_is_removed() {
+    if !has_double() {
+        return;
+    }
+    let double = Double::start();
+    let store = store(&double, 30);
+    // A program that dies between the prewrites of two regions leaves such a lock.
+    double.control(&format!("/orphan?key={}", HEXLOWER.encode(b"answers\0ka")));
+    assert_eq!(store.get(b"a").unwrap(), None);
+    double.control(&format!("/orphan?key={}", HEXLOWER.encode(b"answers\0kb")));
+    store.put(b"b", b"1").unwrap();
+    assert_eq!(store.get(b"b").unwrap().unwrap(), b"1");
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use terrace_store::{KeyRange, Store, WriteBatch, WriteOptions};
 
@@ -24,12 +25,24 @@ struct Requests {
     regions: u64,
 }
 
+/// Number of requests once no more of them arrive: commits of secondary keys and pages that are
+/// read ahead go on after their call.
+fn settled_counts(double: &Double) -> BTreeMap<String, u64> {
+    let mut before = double.counts();
+    loop {
+        thread::sleep(Duration::from_millis(150));
+        let after = double.counts();
+        if after == before {
+            return after;
+        }
+        before = after;
+    }
+}
+
 fn counted(double: &Double, work: impl FnOnce()) -> Requests {
-    let before = double.counts();
+    let before = settled_counts(double);
     work();
-    // The commit of the secondary keys goes on after the call.
-    thread::sleep(std::time::Duration::from_millis(50));
-    let after = double.counts();
+    let after = settled_counts(double);
     let count = |names: &[&str]| {
         let number = |counts: &BTreeMap<String, u64>| -> u64 {
             names.iter().map(|name| counts.get(*name).copied().unwrap_or_default()).sum()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 //	/refuse?method=M&count=N       the next N requests of the method fail and have no effect
 //	/lose?method=M&count=N         the next N requests of the method take effect without an answer
 //	/put?key=HEX&value=HEX         stores a key without the protocol
+//	/orphan?key=HEX                locks a key for a transaction without a primary lock
 //	/delay?ms=N                    each request takes N milliseconds longer
 func (d *double) control() http.Handler {
 	mux := http.NewServeMux()
@@ -36,6 +38,12 @@ func (d *double) control() http.Handler {
 		key, keyErr := hex.DecodeString(r.FormValue("key"))
 		value, valueErr := hex.DecodeString(r.FormValue("value"))
 		return errors.Join(keyErr, valueErr, d.put(key, value))
+	}))
+	mux.HandleFunc("/orphan", d.command(func(r *http.Request) error {
+		key, err := hex.DecodeString(r.FormValue("key"))
+		primary := append(bytes.Clone(key), "-primary"...)
+		_, lockErr := d.lock(key, primary, []byte("never"))
+		return errors.Join(err, lockErr)
 	}))
 	mux.HandleFunc("/delay", d.command(func(r *http.Request) error {
 		ms, err := strconv.Atoi(r.FormValue("ms"))

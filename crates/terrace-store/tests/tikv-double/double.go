@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -182,20 +183,25 @@ func (d *double) timestamps(count int64) (physical, logical int64) {
 
 // put stores a key without the protocol.
 func (d *double) put(key, value []byte) error {
+	start, err := d.lock(key, key, value)
+	if err != nil {
+		return err
+	}
+	return d.client.MvccStore.Commit([][]byte{key}, start, start+1)
+}
+
+// lock locks a key for a new transaction, and returns the start timestamp of it.
+func (d *double) lock(key, primary, value []byte) (uint64, error) {
+	// The next timestamp is the one of the commit.
 	physical, logical := d.timestamps(2)
-	commit := oracle.ComposeTS(physical, logical)
+	start := oracle.ComposeTS(physical, logical) - 1
 	write := &kvrpcpb.PrewriteRequest{
 		Mutations:    []*kvrpcpb.Mutation{{Op: kvrpcpb.Op_Put, Key: key, Value: value}},
-		PrimaryLock:  key,
-		StartVersion: commit - 1,
+		PrimaryLock:  primary,
+		StartVersion: start,
 		LockTtl:      1000,
 	}
-	for _, err := range d.client.MvccStore.Prewrite(write) {
-		if err != nil {
-			return err
-		}
-	}
-	return d.client.MvccStore.Commit([][]byte{key}, commit-1, commit)
+	return start, errors.Join(d.client.MvccStore.Prewrite(write)...)
 }
 
 // encodeKey returns the form in which PD stores keys: groups of eight bytes, each with a byte that

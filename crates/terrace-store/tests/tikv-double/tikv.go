@@ -79,7 +79,22 @@ func (s *tikvService) KvScanLock(ctx context.Context, r *kvrpcpb.ScanLockRequest
 	return forward[*kvrpcpb.ScanLockResponse](ctx, s, tikvrpc.CmdScanLock, r, r.Context)
 }
 
+// KvResolveLock also resolves several transactions, which TiKV does and the mock store does not.
 func (s *tikvService) KvResolveLock(ctx context.Context, r *kvrpcpb.ResolveLockRequest) (*kvrpcpb.ResolveLockResponse, error) {
+	for _, transaction := range r.TxnInfos {
+		one := &kvrpcpb.ResolveLockRequest{
+			Context:       r.Context,
+			StartVersion:  transaction.Txn,
+			CommitVersion: transaction.Status,
+		}
+		answer, err := forward[*kvrpcpb.ResolveLockResponse](ctx, s, tikvrpc.CmdResolveLock, one, r.Context)
+		if err != nil || answer.Error != nil || answer.RegionError != nil {
+			return answer, err
+		}
+	}
+	if len(r.TxnInfos) > 0 {
+		return &kvrpcpb.ResolveLockResponse{}, nil
+	}
 	return forward[*kvrpcpb.ResolveLockResponse](ctx, s, tikvrpc.CmdResolveLock, r, r.Context)
 }
 

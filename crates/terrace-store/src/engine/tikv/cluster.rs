@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use terrace_env::{Random, SystemRandom};
 use terrace_sync::native_locks::Mutex;
+use tikv_client::transaction::ResolveLocksOptions;
 use tikv_client::{
     Backoff, CheckLevel, Config, RetryOptions, Snapshot, Timestamp, TimestampExt, TransactionClient,
     TransactionOptions,
@@ -22,6 +23,7 @@ use super::address::{Settings, TlsFiles};
 use super::failure::{Failure, Outcome, classify};
 use super::regions::Regions;
 use crate::error::{Error, Result};
+use crate::key_range::successor;
 
 /// Maximum time of one attempt, which includes the repetitions of the library.
 const ATTEMPT_TIME: Duration = Duration::from_secs(5);
@@ -34,6 +36,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_millis(400);
 /// Maximum size of an answer in bytes: a first page of large values fits.
 const MAX_ANSWER: usize = 64 << 20;
+/// Age after which a lock without a primary lock is removed, in milliseconds: the usual time to
+/// live of a lock. A transaction that is only slow fails then and is repeated.
+const ORPHAN_AGE_MILLIS: u64 = 3000;
+/// Position of the milliseconds in a timestamp.
+pub(super) const MILLIS_SHIFT: u32 = 18;
+
+/// First key and excluded end.
+pub(super) type Bounds = (Vec<u8>, Vec<u8>);
 
 /// Cluster, and the threads that talk to it.
 pub(super) struct Cluster {
@@ -117,22 +127,54 @@ impl Requester {
     }
 
     /// Sends a request until an attempt succeeds, or the time is over.
-    pub(super) async fn call<T, F>(&self, request: impl Fn(TransactionClient) -> F) -> Outcome<T>
+    async fn call<T, F>(&self, request: impl Fn(TransactionClient) -> F) -> Outcome<T>
+    where
+        F: Future<Output = tikv_client::Result<T>>,
+    {
+        self.call_in((Vec::new(), Vec::new()), request).await
+    }
+
+    /// Sends a request that reads keys between `bounds` until an attempt succeeds, or the time is
+    /// over.
+    pub(super) async fn call_in<T, F>(
+        &self,
+        bounds: Bounds,
+        request: impl Fn(TransactionClient) -> F,
+    ) -> Outcome<T>
     where
         F: Future<Output = tikv_client::Result<T>>,
     {
         let mut pause = FIRST_PAUSE;
         loop {
-            match self.attempt(&request).await {
-                Err(failure @ (Failure::Transient(_) | Failure::Locked(_))) => {
-                    if Instant::now() + pause >= self.deadline {
-                        return Err(failure);
-                    }
-                    self.pause(&mut pause).await;
-                }
+            let failure = match self.attempt(&request).await {
+                Err(failure @ (Failure::Transient(_) | Failure::Locked(_) | Failure::Orphan(..))) => failure,
                 outcome => return outcome,
+            };
+            if Instant::now() + pause >= self.deadline {
+                return Err(failure);
             }
+            self.remove_orphans(&failure, &bounds).await;
+            self.pause(&mut pause).await;
         }
+    }
+
+    /// Removes old locks between `bounds` after [`Failure::Orphan`]. The client library should do
+    /// it, but it does not recognise the answer that the primary lock is missing. The call rolls the
+    /// transactions back, also those that are still running; they find it out and are repeated.
+    /// Its failure has no consequence, because the request is repeated.
+    pub(super) async fn remove_orphans(&self, failure: &Failure, bounds: &Bounds) {
+        let Failure::Orphan(start, _) = failure else { return };
+        let removal = self.attempt(|client| async move {
+            let now = client.current_timestamp().await?.version();
+            let age = (now >> MILLIS_SHIFT).saturating_sub(start >> MILLIS_SHIFT);
+            if age > ORPHAN_AGE_MILLIS {
+                let until = Timestamp::from_version(*start);
+                let range = bounds.0.clone()..bounds.1.clone();
+                client.cleanup_locks(range, &until, ResolveLocksOptions::default()).await?;
+            }
+            Ok(())
+        });
+        let _ = removal.await;
     }
 
     /// Waits for a random time, and doubles the limit of the next wait.
@@ -178,7 +220,7 @@ impl Requester {
 
     /// Reads one stored value at a timestamp.
     pub(super) async fn get_at(&self, key: &[u8], timestamp: u64) -> Outcome<Option<Vec<u8>>> {
-        self.call(|client| {
+        self.call_in((key.to_vec(), successor(key)), |client| {
             let key = key.to_vec();
             async move { view(&client, timestamp).get(key).await }
         })
@@ -231,9 +273,8 @@ impl From<Failure> for Error {
         match failure {
             Failure::Conflict(key) => Error::Conflict { key },
             Failure::Locked(reason) => Error::Busy(reason),
-            Failure::AnswerTooLarge => Error::Unavailable("tikv: answer of more than 64 MiB".into()),
-            Failure::Transient(reason) => Error::Unavailable(reason),
             Failure::Final(error) => error,
+            failure => Error::Unavailable(failure.to_string()),
         }
     }
 }

@@ -22,10 +22,11 @@ use tikv_client::{TimestampExt, Transaction};
 use tokio::time::{Instant, timeout};
 
 use super::super::group_commit::Writes;
-use super::cluster::Requester;
+use super::cluster::{Bounds, Requester};
 use super::failure::{Failure, Outcome};
 use super::stored::{Stamp, encode_value, stamp_of};
 use crate::error::{Error, Result};
+use crate::key_range::successor;
 
 /// Time without a commit after which a lane gets a new marker.
 pub(super) const LANE_LIFE: Duration = Duration::from_secs(3600);
@@ -59,6 +60,7 @@ pub(super) async fn attempt(
     requester: &Requester,
 ) -> Result<Attempt> {
     let stamp = transaction.start_timestamp().version();
+    let bounds = bounds_of(writes, &locked, lane);
     if let Err(error) = fill(&mut transaction, lane, writes, locked, stamp).await {
         return Err(requester.classify(error).into());
     }
@@ -79,18 +81,24 @@ pub(super) async fn attempt(
         }
         failure => {
             drop(transaction);
-            let is_final = matches!(failure, Failure::Final(_));
-            let reason = Error::from(failure);
-            match resolve(lane, stamp, requester, &reason).await? {
-                Some(at) => {
-                    lane.is_known = true;
-                    Ok(Attempt::Committed(at))
-                }
-                None if is_final => Err(reason),
-                None => Ok(Attempt::Abandoned(reason.to_string())),
+            if let Some(at) = resolve(lane, stamp, requester, &failure).await? {
+                lane.is_known = true;
+                return Ok(Attempt::Committed(at));
+            }
+            requester.remove_orphans(&failure, &bounds).await;
+            match failure {
+                Failure::Final(error) => Err(error),
+                failure => Ok(Attempt::Abandoned(Error::from(failure).to_string())),
             }
         }
     }
+}
+
+/// Bounds of all keys of a transaction.
+fn bounds_of(writes: &Writes, locked: &[Vec<u8>], lane: &Lane) -> Bounds {
+    let keys = || writes.keys().chain(locked).chain([&lane.marker]);
+    let first = keys().min().cloned().unwrap_or_default();
+    (first, keys().max().map(|key| successor(key)).unwrap_or_default())
 }
 
 /// Adds all writes and locks. The first written key becomes the primary one: it is committed first,
@@ -144,11 +152,11 @@ async fn roll_back(transaction: Option<Transaction>, requester: &Requester) {
 }
 
 /// Returns the timestamp of a commit without an answer, or None if it had no effect.
-async fn resolve(lane: &Lane, stamp: Stamp, requester: &Requester, reason: &Error) -> Result<Option<u64>> {
+async fn resolve(lane: &Lane, stamp: Stamp, requester: &Requester, reason: &Failure) -> Result<Option<u64>> {
     // The caller has waited already. Its time is extended, because the answer is worth more.
     let requester = requester.extended();
     let found = find_commit(lane, stamp, &requester).await;
-    found.map_err(|failure| Error::CommitUnknown(format!("{reason}; {}", Error::from(failure))))
+    found.map_err(|failure| Error::CommitUnknown(format!("{reason}; {failure}")))
 }
 
 async fn find_commit(lane: &Lane, stamp: Stamp, requester: &Requester) -> Outcome<Option<u64>> {

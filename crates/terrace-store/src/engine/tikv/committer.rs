@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::super::group_commit::{GroupCommit, Writes};
 use super::super::prefix_layout::Layout;
-use super::cluster::{Cluster, Requester};
+use super::cluster::{Cluster, MILLIS_SHIFT, Requester};
 use super::commit::{Attempt, LANE_LIFE, Lane, attempt};
 use super::stored::Stamp;
 use crate::error::{Error, Result};
@@ -25,8 +25,6 @@ const GROUP_BYTES: usize = 1 << 20;
 /// Age of a marker that no client uses any more, in milliseconds. A client that is alive replaces
 /// its marker after [`LANE_LIFE`].
 const DEAD_MARKER_MILLIS: u64 = 24 * 3600 * 1000;
-/// Position of the milliseconds in a timestamp.
-const MILLIS_SHIFT: u32 = 18;
 /// Maximum number of markers that one commit deletes.
 const DELETED_MARKERS: usize = 64;
 /// Maximum time for the deletion of the markers at the end.

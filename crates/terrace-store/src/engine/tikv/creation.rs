@@ -42,7 +42,12 @@ async fn create(requester: &Requester, layout: &Layout) -> Result<()> {
             Ok(()) => return Ok(()),
             Err(Failure::Final(error)) => return Err(error),
             Err(failure) if requester.is_late() => return Err(failure.into()),
-            Err(_) => requester.pause(&mut pause).await,
+            Err(failure) => {
+                for bounds in layout.occupied_ranges() {
+                    requester.remove_orphans(&failure, &bounds).await;
+                }
+                requester.pause(&mut pause).await;
+            }
         }
     }
 }

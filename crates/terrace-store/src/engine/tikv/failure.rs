@@ -1,5 +1,7 @@
 //! Consequences of the errors of the client library.
 
+use std::fmt;
+
 use tikv_client::{Error as TikvError, ProtoKeyError, ProtoRegionError};
 
 use crate::error::Error;
@@ -11,12 +13,28 @@ pub(super) enum Failure {
     Conflict(Option<Vec<u8>>),
     /// A key has the lock of another transaction. The attempt had no effect.
     Locked(String),
+    /// A key has a lock of the transaction that started at this timestamp and whose primary lock is
+    /// missing. A commit may have taken effect.
+    Orphan(u64, String),
     /// The answer exceeds the limit of this client.
     AnswerTooLarge,
     /// Another attempt may succeed. A commit may have taken effect.
     Transient(String),
     /// Another attempt would fail, too.
     Final(Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Conflict(_) => f.write_str("tikv: another transaction has written a key"),
+            Failure::Locked(reason) | Failure::Orphan(_, reason) | Failure::Transient(reason) => {
+                f.write_str(reason)
+            }
+            Failure::AnswerTooLarge => f.write_str("tikv: answer of more than 64 MiB"),
+            Failure::Final(error) => error.fmt(f),
+        }
+    }
 }
 
 /// Result of an attempt.
@@ -41,6 +59,10 @@ pub(super) fn classify(names: &str, error: TikvError) -> Failure {
             let key = locks.first().map(|lock| lock.key.escape_ascii().to_string()).unwrap_or_default();
             Failure::Locked(format!("tikv {names}: another transaction holds the lock of '{key}'"))
         }
+        TikvError::TxnNotFound(missing) => Failure::Orphan(
+            missing.start_ts,
+            format!("tikv {names}: a lock of a transaction that never began"),
+        ),
         TikvError::RegionError(error) => region_failure(names, &error),
         TikvError::GrpcAPI(status) => {
             let reason = format!("tikv {names}: {}", status.message());
@@ -83,6 +105,10 @@ fn most_telling(names: &str, errors: Vec<TikvError>) -> Failure {
 fn key_failure(names: &str, error: ProtoKeyError) -> Failure {
     if let Some(conflict) = error.conflict {
         return Failure::Conflict(Some(conflict.key));
+    }
+    if let Some(missing) = &error.txn_not_found {
+        let reason = format!("tikv {names}: a lock of a transaction that never began");
+        return Failure::Orphan(missing.start_ts, reason);
     }
     match error.abort.to_lowercase() {
         abort if abort.contains("key") && abort.contains("too large") => {

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::super::group_commit::check_size;
 use super::super::prefix_layout::Layout;
 use super::MAX_LANES;
-use super::cluster::{Cluster, Requester, view};
-use super::failure::Failure;
+use super::cluster::{Bounds, Cluster, Requester, view};
+use super::failure::{Failure, Outcome};
 use super::stored::{Stamp, decode_value, stamp_of};
 use crate::error::{Error, Result};
 use crate::key_range::{KeyRange, successor};
@@ -186,15 +186,14 @@ pub(super) async fn markers_at(
 }
 
 /// Reads several keys. Halves their number while the answer is too large.
-async fn batch_get(
-    requester: &Requester,
-    timestamp: u64,
-    keys: Vec<Vec<u8>>,
-) -> std::result::Result<Vec<(Vec<u8>, Vec<u8>)>, Failure> {
+async fn batch_get(requester: &Requester, timestamp: u64, keys: Vec<Vec<u8>>) -> Outcome<Entries> {
     let mut found = Vec::new();
     let mut parts = vec![keys];
     while let Some(part) = parts.pop() {
-        let answer = requester.call(|client| {
+        // The keys are sorted.
+        let first = part.first().cloned().unwrap_or_default();
+        let bounds = (first, part.last().map(|key| successor(key)).unwrap_or_default());
+        let answer = requester.call_in(bounds, |client| {
             let part = part.clone();
             async move { Ok(view(&client, timestamp).batch_get(part).await?.collect::<Vec<_>>()) }
         });
@@ -281,12 +280,7 @@ struct Scan {
 impl Scan {
     /// Returns up to `limit` entries between the bounds, at least one if there is one, and whether
     /// there may be further ones. Asks one region, and more at a time if they have few entries.
-    async fn entries(
-        &self,
-        requester: &Requester,
-        bounds: (Vec<u8>, Vec<u8>),
-        limit: usize,
-    ) -> std::result::Result<(Entries, bool), Failure> {
+    async fn entries(&self, requester: &Requester, bounds: Bounds, limit: usize) -> Outcome<(Entries, bool)> {
         let (mut start, mut end) = bounds;
         let mut entries = Entries::new();
         let mut regions = 1;
@@ -311,13 +305,7 @@ impl Scan {
     }
 
     /// Returns the bounds of the next request: a number of regions.
-    async fn part(
-        &self,
-        requester: &Requester,
-        start: &[u8],
-        end: &[u8],
-        regions: usize,
-    ) -> (Vec<u8>, Vec<u8>) {
+    async fn part(&self, requester: &Requester, start: &[u8], end: &[u8], regions: usize) -> Bounds {
         match self.direction {
             Direction::Forward => {
                 let border = requester.regions().end_after(start, regions).await;
@@ -334,12 +322,7 @@ impl Scan {
 
     /// Returns up to `limit` entries, and whether the limit cut them. Halves the limit while the
     /// answer is too large.
-    async fn request(
-        &self,
-        requester: &Requester,
-        part: (Vec<u8>, Vec<u8>),
-        limit: usize,
-    ) -> std::result::Result<(Entries, bool), Failure> {
+    async fn request(&self, requester: &Requester, part: Bounds, limit: usize) -> Outcome<(Entries, bool)> {
         let mut limit = limit;
         loop {
             match self.request_once(requester, &part, limit as u32).await {
@@ -353,14 +336,9 @@ impl Scan {
         }
     }
 
-    async fn request_once(
-        &self,
-        requester: &Requester,
-        part: &(Vec<u8>, Vec<u8>),
-        limit: u32,
-    ) -> std::result::Result<Entries, Failure> {
+    async fn request_once(&self, requester: &Requester, part: &Bounds, limit: u32) -> Outcome<Entries> {
         let scan = *self;
-        let answer = requester.call(|client| {
+        let answer = requester.call_in(part.clone(), |client| {
             let (start, end) = part.clone();
             async move {
                 let mut view = view(&client, scan.timestamp);
