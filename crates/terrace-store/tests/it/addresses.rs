@@ -171,9 +171,10 @@ mod tikv {
         for round in 0..10 {
             let names = [format!("nest{round}"), format!("nest{round}/x"), format!("nest{round}/x/y")];
             let opened = std::thread::scope(|scope| {
-                let create = &create;
-                let opens = |name: &String| open(&shared().address(name), create).is_ok();
-                let threads: Vec<_> = names.iter().map(|name| scope.spawn(move || opens(name))).collect();
+                let threads: Vec<_> = names
+                    .iter()
+                    .map(|name| scope.spawn(|| open(&shared().address(name), &create).is_ok()))
+                    .collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).filter(|is_open| *is_open).count()
             });
             assert_eq!(opened, 1, "round {round}");

@@ -11,16 +11,16 @@
 //!   etcd_requests    number of requests of each call
 //!   etcd_speed       figures of the design note, on demand
 //!   etcd_faults      histories of clients while servers die, stop and disappear
-//!   tikv_limits      limits of TiKV are checked before a request; large values; age of snapshots
+//!   tikv_limits      limits of TiKV; large values; age of snapshots
 //!   tikv_access      TLS
 //!   tikv_answers     commits whose answers are lost
 //!   tikv_requests    number of requests of each call, for any number of regions
-//!   tikv_faults      histories of clients while regions split, leaders move and stores stop
+//!   tikv_faults      histories of clients while regions split, leaders move, stores stop
 //! ```
 //!
-//! `cluster` starts etcd, and `proxy` stands between a client and a server. `tikv_double` builds and
-//! starts a program that speaks TiKV's protocol; `TIKV_PD_ADDRS` names the placement drivers of a
-//! real cluster. Tests that lack a server print NOT TESTED.
+//! `cluster` starts etcd, and `proxy` stands between a client and a server. `tikv_double` starts a
+//! program that speaks TiKV's protocol; `TIKV_PD_ADDRS` names the placement drivers of a real
+//! cluster. Tests that lack a server print NOT TESTED.
 
 #![allow(
     clippy::disallowed_methods,

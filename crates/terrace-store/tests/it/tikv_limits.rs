@@ -1,4 +1,4 @@
-//! Limits of TiKV are checked before a request, large values shrink pages, and snapshots have an age.
+//! Limits of TiKV are checked before a request, large values shrink pages, and snapshots expire.
 
 use terrace_store::{Error, KeyRange, OpenOptions, WriteBatch, WriteOptions, open};
 

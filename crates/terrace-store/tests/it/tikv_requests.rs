@@ -144,7 +144,8 @@ fn sparse_regions_are_read_in_groups() {
     let double = Double::start();
     let regions = 200;
     let store = &*store_in_regions(&double, regions);
-    // One key in each region. A page asks 1, 2, 4 and 8 regions, and the next one begins with the last.
+    // One key in each region. A page asks 1, 2, 4 and 8 regions. The next one begins with the last
+    // of them.
     let range = KeyRange::new("004096", "009999");
     read(store, &range, true, regions - 1);
     let scan = counted(&double, || read(store, &range, true, regions - 1));

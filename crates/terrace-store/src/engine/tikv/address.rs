@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 
 /// Options of an address.
 const OPTIONS: &[&str] = &["ca", "cert", "key", "timeout", "snapshots"];
-/// Maximum age of a snapshot in seconds: the default, below TiDB's default `tidb_gc_life_time` of 10
-/// minutes, and the greatest value.
+/// Maximum age of a snapshot in seconds: the default, below TiDB's default `tidb_gc_life_time` of
+/// 10 minutes, and the greatest value.
 const DEFAULT_SNAPSHOT_AGE: u64 = 570;
 const MAX_SNAPSHOT_AGE: u64 = 7 * 24 * 3600;
 

@@ -159,9 +159,9 @@ impl Requester {
     }
 
     /// Removes old locks between `bounds` after [`Failure::Orphan`]. The client library should do
-    /// it, but it does not recognise the answer that the primary lock is missing. The call rolls the
-    /// transactions back, also those that are still running; they find it out and are repeated.
-    /// Its failure has no consequence, because the request is repeated.
+    /// it, but it does not recognise the answer that the primary lock is missing. The call also
+    /// rolls back transactions that are still running; they notice it and are repeated. A failure
+    /// of the call has no consequence, because the request is repeated.
     pub(super) async fn remove_orphans(&self, failure: &Failure, bounds: &Bounds) {
         let Failure::Orphan(start, _) = failure else { return };
         let removal = self.attempt(|client| async move {

@@ -16,10 +16,8 @@
 //! transaction that is committed. So only a transaction that failed before its commit is rolled
 //! back at once. Other locks expire after three seconds.
 
-use std::time::Duration;
-
 use tikv_client::{TimestampExt, Transaction};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::super::group_commit::Writes;
 use super::cluster::{Bounds, Requester};
@@ -28,16 +26,14 @@ use super::stored::{Stamp, encode_value, stamp_of};
 use crate::error::{Error, Result};
 use crate::key_range::successor;
 
-/// Time without a commit after which a lane gets a new marker.
-pub(super) const LANE_LIFE: Duration = Duration::from_secs(3600);
-
 /// Sequence of commits with one marker.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) marker: Vec<u8>,
     /// Whether a commit with this marker has succeeded.
     pub(super) is_known: bool,
-    pub(super) used_at: Instant,
+    /// Start of the last transaction with this marker.
+    pub(super) used_at: Stamp,
 }
 
 /// Result of an attempt to commit that had no effect, or its timestamp.
@@ -64,7 +60,7 @@ pub(super) async fn attempt(
     if let Err(error) = fill(&mut transaction, lane, writes, locked, stamp).await {
         return Err(requester.classify(error).into());
     }
-    lane.used_at = Instant::now();
+    lane.used_at = stamp;
     let (transaction, outcome) = commit(transaction, requester).await;
     let failure = match outcome {
         Ok(at) => {
@@ -165,7 +161,8 @@ async fn find_commit(lane: &Lane, stamp: Stamp, requester: &Requester) -> Outcom
         return Ok(None);
     }
     // The first timestamp at which the marker has the stamp is that of the commit.
-    let (mut before, mut after) = (stamp, now);
+    let mut before = stamp;
+    let mut after = now;
     while after - before > 1 {
         let middle = before + (after - before) / 2;
         match has_stamp(lane, stamp, requester, middle).await? {

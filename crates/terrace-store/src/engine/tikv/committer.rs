@@ -9,21 +9,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace_env::{Random, SystemRandom};
-use tikv_client::Transaction;
-use tokio::time::Instant;
+use tikv_client::{TimestampExt, Transaction};
 
 use super::super::group_commit::{GroupCommit, Writes};
 use super::super::prefix_layout::Layout;
 use super::cluster::{Cluster, MILLIS_SHIFT, Requester};
-use super::commit::{Attempt, LANE_LIFE, Lane, attempt};
+use super::commit::{Attempt, Lane, attempt};
 use super::stored::Stamp;
 use crate::error::{Error, Result};
 
 /// Maximum size of a group.
 const GROUP_OPERATIONS: usize = 512;
 const GROUP_BYTES: usize = 1 << 20;
-/// Age of a marker that no client uses any more, in milliseconds. A client that is alive replaces
-/// its marker after [`LANE_LIFE`].
+/// Time without a commit after which a lane gets a new marker, in milliseconds.
+const LANE_LIFE_MILLIS: u64 = 3600 * 1000;
+/// Age of a marker that no client uses any more, in milliseconds.
 const DEAD_MARKER_MILLIS: u64 = 24 * 3600 * 1000;
 /// Maximum number of markers that one commit deletes.
 const DELETED_MARKERS: usize = 64;
@@ -81,7 +81,7 @@ impl Committer {
             let requester = self.cluster.requester();
             let names = Arc::clone(&self.names);
             let work = async move {
-                let mut current = names.usable(lane);
+                let mut current = names.usable(lane, transaction.start_timestamp().version());
                 let writes = names.with_lane_record(&current, writes, &[]);
                 let outcome = attempt(transaction, &mut current, &writes, locked, &requester).await;
                 Ok((kept(current, &outcome), outcome))
@@ -92,7 +92,8 @@ impl Committer {
     }
 }
 
-/// Returns the lane for the next commit. After an unknown result, its marker must not be used again.
+/// Returns the lane for the next commit. After an unknown result, its marker must not be used
+/// again.
 fn kept<T>(lane: Lane, outcome: &Result<T>) -> Option<Lane> {
     (!matches!(outcome, Err(Error::CommitUnknown(_)))).then_some(lane)
 }
@@ -134,9 +135,10 @@ async fn commit_blind(
 ) -> Result<bool> {
     let mut pause = requester.first_pause();
     loop {
-        let mut current = names.usable(lane.take());
-        let dead = names.dead_markers(&current, requester).await?;
         let transaction = requester.begin().await?;
+        let now = transaction.start_timestamp().version();
+        let mut current = names.usable(lane.take(), now);
+        let dead = names.dead_markers(&current, requester, now).await?;
         let writes = names.with_lane_record(&current, writes.clone(), &dead);
         let outcome = attempt(transaction, &mut current, &writes, Vec::new(), requester).await;
         *lane = kept(current, &outcome);
@@ -154,11 +156,11 @@ async fn commit_blind(
 
 impl LaneNames {
     /// Returns `lane`, or a new one if there is none or if others may take its marker for dead.
-    fn usable(&self, lane: Option<Lane>) -> Lane {
-        lane.filter(|lane| lane.used_at.elapsed() < LANE_LIFE).unwrap_or_else(|| Lane {
+    fn usable(&self, lane: Option<Lane>, now: Stamp) -> Lane {
+        lane.filter(|lane| !is_older(lane.used_at, now, LANE_LIFE_MILLIS)).unwrap_or_else(|| Lane {
             marker: self.layout.marker_key(self.client, self.next.fetch_add(1, Ordering::Relaxed)),
             is_known: false,
-            used_at: Instant::now(),
+            used_at: now,
         })
     }
 
@@ -173,19 +175,19 @@ impl LaneNames {
     }
 
     /// Returns markers that no client uses any more, for the first commit of a lane.
-    async fn dead_markers(&self, lane: &Lane, requester: &Requester) -> Result<Vec<Vec<u8>>> {
+    async fn dead_markers(&self, lane: &Lane, requester: &Requester, now: Stamp) -> Result<Vec<Vec<u8>>> {
         if lane.is_known {
             return Ok(Vec::new());
         }
-        let now = requester.timestamp().await?;
         let markers = super::snapshot::markers_at(requester, &self.layout, now).await?;
-        let dead = markers.into_iter().filter(|(_, stamp)| is_dead(*stamp, now)).map(|(key, _)| key);
-        Ok(dead.take(DELETED_MARKERS).collect())
+        let dead = markers.into_iter().filter(|(_, stamp)| is_older(*stamp, now, DEAD_MARKER_MILLIS));
+        Ok(dead.take(DELETED_MARKERS).map(|(key, _)| key).collect())
     }
 }
 
-fn is_dead(stamp: Stamp, now: u64) -> bool {
-    (now >> MILLIS_SHIFT).saturating_sub(stamp >> MILLIS_SHIFT) > DEAD_MARKER_MILLIS
+/// Returns true if `stamp` is more than `millis` milliseconds before `now`, by the clock of PD.
+fn is_older(stamp: Stamp, now: Stamp, millis: u64) -> bool {
+    (now >> MILLIS_SHIFT).saturating_sub(stamp >> MILLIS_SHIFT) > millis
 }
 
 impl Drop for Committer {
@@ -222,10 +224,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markers_die_after_a_day() {
-        let day = 24 * 3600 * 1000 << MILLIS_SHIFT;
-        assert!(!is_dead(7, 7));
-        assert!(!is_dead(7 << MILLIS_SHIFT, day));
-        assert!(is_dead(7 << MILLIS_SHIFT, day + (8 << MILLIS_SHIFT)));
+    fn age_of_a_stamp() {
+        let at = |millis: u64| millis << MILLIS_SHIFT;
+        assert!(!is_older(at(7), at(7), 10));
+        assert!(!is_older(at(7), at(17), 10));
+        assert!(is_older(at(7), at(18), 10));
+        assert!(!is_older(at(18), at(7), 10), "a later stamp");
     }
 }

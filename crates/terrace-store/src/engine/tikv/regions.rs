@@ -37,6 +37,14 @@ pub(super) struct Region {
     pub(super) end: Vec<u8>,
 }
 
+impl Region {
+    fn overlaps(&self, start: &[u8], end: &[u8]) -> bool {
+        let is_before = !self.end.is_empty() && start >= self.end.as_slice();
+        let is_after = !end.is_empty() && end <= self.start.as_slice();
+        !is_before && !is_after
+    }
+}
+
 /// Known regions by their start.
 #[derive(Default)]
 struct Known(BTreeMap<Vec<u8>, (Vec<u8>, Instant)>);
@@ -64,14 +72,11 @@ impl Known {
             self.0.clear();
         }
         let Region { start, end } = region;
-        let is_disjoint = |known_start: &Vec<u8>, known_end: &Vec<u8>| {
-            (!known_end.is_empty() && known_end <= start) || (!end.is_empty() && known_start >= end)
-        };
         let before = self.0.range::<Vec<u8>, _>(..start).next_back().map(|(start, _)| start.clone());
         let from = before.unwrap_or_else(|| start.clone());
         let near = self.0.range(from..).take_while(|(known, _)| end.is_empty() || *known < end);
         let overlapped: Vec<Vec<u8>> = near
-            .filter(|(known_start, (known_end, _))| !is_disjoint(known_start, known_end))
+            .filter(|(known_start, (known_end, _))| region.overlaps(known_start, known_end))
             .map(|(known_start, _)| known_start.clone())
             .collect();
         overlapped.iter().for_each(|start| drop(self.0.remove(start)));
