@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/http"
 	"sort"
@@ -35,15 +33,17 @@ func (d *double) control() http.Handler {
 	mux.HandleFunc("/refuse", d.command(func(r *http.Request) error { return d.plan(r, d.refused) }))
 	mux.HandleFunc("/lose", d.command(func(r *http.Request) error { return d.plan(r, d.lost) }))
 	mux.HandleFunc("/put", d.command(func(r *http.Request) error {
-		key, keyErr := hex.DecodeString(r.FormValue("key"))
-		value, valueErr := hex.DecodeString(r.FormValue("value"))
-		return errors.Join(keyErr, valueErr, d.put(key, value))
+		value, err := hex.DecodeString(r.FormValue("value"))
+		if err != nil {
+			return err
+		}
+		return withKey(r, func(key []byte) error { return d.put(key, value) })
 	}))
 	mux.HandleFunc("/orphan", d.command(func(r *http.Request) error {
-		key, err := hex.DecodeString(r.FormValue("key"))
-		primary := append(bytes.Clone(key), "-primary"...)
-		_, lockErr := d.lock(key, primary, []byte("never"))
-		return errors.Join(err, lockErr)
+		return withKey(r, func(key []byte) error {
+			_, err := d.lock(key, []byte(string(key)+"-primary"), []byte("never"))
+			return err
+		})
 	}))
 	mux.HandleFunc("/delay", d.command(func(r *http.Request) error {
 		ms, err := strconv.Atoi(r.FormValue("ms"))
@@ -61,6 +61,15 @@ func (d *double) command(run func(*http.Request) error) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		}
 	}
+}
+
+// withKey runs a command on the key of a request.
+func withKey(r *http.Request, run func(key []byte) error) error {
+	key, err := hex.DecodeString(r.FormValue("key"))
+	if err != nil {
+		return err
+	}
+	return run(key)
 }
 
 func (d *double) printCounts(w http.ResponseWriter, _ *http.Request) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -201,7 +200,12 @@ func (d *double) lock(key, primary, value []byte) (uint64, error) {
 		StartVersion: start,
 		LockTtl:      1000,
 	}
-	return start, errors.Join(d.client.MvccStore.Prewrite(write)...)
+	for _, err := range d.client.MvccStore.Prewrite(write) {
+		if err != nil {
+			return start, err
+		}
+	}
+	return start, nil
 }
 
 // encodeKey returns the form in which PD stores keys: groups of eight bytes, each with a byte that
@@ -210,7 +214,10 @@ func encodeKey(key []byte) []byte {
 	const group = 8
 	var encoded []byte
 	for at := 0; at <= len(key); at += group {
-		part := key[at:min(at+group, len(key))]
+		part := key[at:]
+		if len(part) > group {
+			part = part[:group]
+		}
 		encoded = append(encoded, part...)
 		for pad := len(part); pad < group; pad++ {
 			encoded = append(encoded, 0)

@@ -1,6 +1,6 @@
 module tikv-double
 
-go 1.21
+go 1.19
 
 require (
 	github.com/pingcap/kvproto v0.0.0-20221129023506-621ec37aac7a

@@ -107,16 +107,17 @@ async fn commit_group(
     requester: &Requester,
 ) -> Vec<Result<()>> {
     let mut outcomes: Vec<Result<()>> = vec![Ok(()); group.len()];
-    let mut parts = vec![0..group.len()];
-    while let Some(part) = parts.pop() {
+    let mut parts = vec![(0, group.len())];
+    while let Some((start, end)) = parts.pop() {
+        let part = start..end;
         let writes: Writes =
             group[part.clone()].iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
         match commit_blind(lane, names, writes, part.len() > 1, requester).await {
             Ok(true) => {}
             Ok(false) => {
-                let middle = part.start + part.len() / 2;
+                let middle = start + part.len() / 2;
                 // The first half is on top: the order of the queue decides between two writers.
-                parts.extend([middle..part.end, part.start..middle]);
+                parts.extend([(middle, end), (start, middle)]);
             }
             Err(error) => outcomes[part].fill(Err(error)),
         }
