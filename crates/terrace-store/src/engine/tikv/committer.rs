@@ -214,9 +214,7 @@ async fn delete_markers(markers: Vec<Vec<u8>>, requester: &Requester) -> Result<
     for marker in markers {
         transaction.delete(marker).await.map_err(|error| requester.classify(error))?;
     }
-    if transaction.commit().await.is_err() {
-        drop(transaction);
-    }
+    transaction.commit().await.map_err(|error| requester.classify(error))?;
     Ok(())
 }
 
