@@ -84,7 +84,7 @@ pub(super) async fn attempt(
             requester.remove_orphans(&failure, &bounds).await;
             match failure {
                 Failure::Final(error) => Err(error),
-                failure => Ok(Attempt::Abandoned(Error::from(failure).to_string())),
+                failure => Ok(Attempt::Abandoned(failure.to_string())),
             }
         }
     }
