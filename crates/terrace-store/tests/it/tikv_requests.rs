@@ -131,7 +131,7 @@ fn requests_of_calls_in_200_regions() {
 }
 
 #[test]
-#[ignore = "the mock store needs a minute for the splits"]
+#[ignore = "200 regions show the same; the splits take seven seconds"]
 fn requests_of_calls_in_2000_regions() {
     check_requests(2000);
 }
