@@ -3,7 +3,7 @@
 //! ```text
 //!   memory:
 //!   local:PATH
-//!   etcd://HOST[:PORT],HOST[:PORT]/PREFIX?OPTION=VALUE&..
+//!   etcd://HOST[:PORT],HOST[:PORT]/PREFIX?OPTION=VALUE&..    also tikv://
 //! ```
 //!
 //! An address contains no secret, so that it may appear on command lines and in messages. A
@@ -84,7 +84,7 @@ impl Address {
     }
 
     /// Returns an error if there is an option that `known` does not contain, or one that repeats.
-    #[cfg(feature = "etcd")]
+    #[cfg(any(feature = "etcd", feature = "tikv"))]
     pub(crate) fn check_options(&self, known: &[&str]) -> Result<()> {
         for (index, (name, _)) in self.options.iter().enumerate() {
             if !known.contains(&name.as_str()) {

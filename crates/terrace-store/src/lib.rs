@@ -7,6 +7,7 @@
 //!   memory:                          ordered map, lost at the end of the process
 //!   local:PATH                       database of the crate `terrace` in a directory
 //!   etcd://HOST[:PORT],../PREFIX     etcd cluster (feature `etcd`)
+//!   tikv://HOST[:PORT],../PREFIX     TiKV cluster (feature `tikv`)
 //! ```
 //!
 //! ```text
@@ -39,7 +40,7 @@ mod engine;
 mod error;
 mod key_range;
 pub mod migrate;
-#[cfg(feature = "etcd")]
+#[cfg(any(feature = "etcd", feature = "tikv"))]
 mod paged_cursor;
 mod store;
 mod transaction;

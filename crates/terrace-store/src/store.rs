@@ -104,7 +104,7 @@ pub trait Store: Send + Sync {
     fn snapshot(&self) -> Result<Box<dyn StoreSnapshot>>;
 
     /// Deletes all keys of `range`. The deletion is atomic on etcd and in memory. A concurrent
-    /// reader of a local database may miss only some of the keys.
+    /// reader of a local database or of TiKV may miss only some of the keys.
     fn delete_range(&self, range: &KeyRange, options: &WriteOptions) -> Result<()>;
 
     /// Returns the estimated number of bytes that the entries of `range` take.

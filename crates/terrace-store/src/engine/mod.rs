@@ -1,9 +1,19 @@
 //! Table of the engines. A new engine is one file and one row of [`ENGINES`].
 
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+mod call_threads;
 #[cfg(feature = "etcd")]
 mod etcd;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+mod group_commit;
 mod local;
 mod memory;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+mod prefix_layout;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+mod server_address;
+#[cfg(feature = "tikv")]
+mod tikv;
 
 use std::sync::Arc;
 
@@ -39,6 +49,11 @@ const OPEN_ETCD: Option<OpenStore> = Some(etcd::open);
 #[cfg(not(feature = "etcd"))]
 const OPEN_ETCD: Option<OpenStore> = None;
 
+#[cfg(feature = "tikv")]
+const OPEN_TIKV: Option<OpenStore> = Some(tikv::open);
+#[cfg(not(feature = "tikv"))]
+const OPEN_TIKV: Option<OpenStore> = None;
+
 /// All engines.
 pub static ENGINES: &[Engine] = &[
     Engine {
@@ -65,9 +80,9 @@ pub static ENGINES: &[Engine] = &[
     Engine {
         scheme: "tikv",
         form: "tikv://HOST[:PORT],../PREFIX",
-        about: "TiKV cluster",
-        open: None,
-        missing: "this version has no engine for TiKV",
+        about: "TiKV cluster, by the addresses of its placement drivers",
+        open: OPEN_TIKV,
+        missing: "this build lacks the feature tikv",
     },
 ];
 

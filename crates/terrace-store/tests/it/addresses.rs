@@ -18,7 +18,8 @@ fn unusable_addresses() {
     check("ftp://host/x", &create, "'ftp' is no engine");
     check("memory:x", &create, "expected memory:");
     check("local:", &create, "'local:' has no path");
-    check("tikv://pd1/app", &create, "no engine for TiKV");
+    #[cfg(not(feature = "tikv"))]
+    check("tikv://pd1/app", &create, "this build lacks the feature tikv");
     check("etcd://user:secret@host/app", &create, "no user or password");
 }
 
@@ -116,6 +117,92 @@ mod etcd {
         check(&server.address("readers"), &create.clone().read_only(true), "no store has the prefix");
         open(&server.address("readers"), &create).unwrap().put(b"a", b"1").unwrap();
         let reader = open(&server.address("readers"), &OpenOptions::default().read_only(true)).unwrap();
+        assert_eq!(reader.get(b"a").unwrap().unwrap(), b"1");
+        assert!(matches!(reader.put(b"a", b"2"), Err(Error::NotSupported(_))));
+        assert_eq!(reader.get(b"a").unwrap().unwrap(), b"1");
+    }
+}
+
+#[cfg(feature = "tikv")]
+mod tikv {
+    use super::*;
+    use crate::tikv_double::{has_double, shared};
+
+    #[test]
+    fn no_server() {
+        let missing = OpenOptions::default();
+        check("tikv://127.0.0.1:1/app?timeout=1", &missing, "unavailable: tikv 127.0.0.1:1:");
+    }
+
+    #[test]
+    fn server_that_is_silent() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let address = format!("tikv://127.0.0.1:{port}/app?timeout=1");
+        check(&address, &OpenOptions::default(), "unavailable: tikv");
+    }
+
+    #[test]
+    fn prefixes_of_other_programs() {
+        if !has_double() {
+            return;
+        }
+        let double = shared();
+        let create = OpenOptions::default().create_if_missing(true);
+        check(&double.address("unknown"), &OpenOptions::default(), "no store has the prefix 'unknown'");
+        check(&double.address("unknown"), &OpenOptions::default(), "no store has the prefix 'unknown'");
+
+        let store = open(&double.address("outer/inner"), &create).unwrap();
+        store.put(b"a", b"1").unwrap();
+        check(&double.address("outer"), &create, "the prefix 'outer' shares keys with another program");
+        check(&double.address("outer/inner/x"), &create, "such as 'outer/inner\\x00v'");
+        check(&double.address("outer"), &OpenOptions::default(), "no store has the prefix 'outer'");
+        let beside = open(&double.address("outer/inner2"), &create).unwrap();
+        assert_eq!(beside.get(b"a").unwrap(), None);
+        assert_eq!(open(&double.address("outer/inner"), &create).unwrap().get(b"a").unwrap().unwrap(), b"1");
+    }
+
+    #[test]
+    fn concurrent_creations_of_nested_prefixes() {
+        if !has_double() {
+            return;
+        }
+        let create = OpenOptions::default().create_if_missing(true);
+        for round in 0..10 {
+            let names = [format!("nest{round}"), format!("nest{round}/x"), format!("nest{round}/x/y")];
+            let opened = std::thread::scope(|scope| {
+                let threads: Vec<_> = names
+                    .iter()
+                    .map(|name| scope.spawn(|| open(&shared().address(name), &create).is_ok()))
+                    .collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).filter(|is_open| *is_open).count()
+            });
+            assert_eq!(opened, 1, "round {round}");
+        }
+    }
+
+    #[test]
+    fn other_layout_version() {
+        if !has_double() {
+            return;
+        }
+        let double = shared();
+        double.put(b"later\0v", b"terrace-store 2");
+        let create = OpenOptions::default().create_if_missing(true);
+        let expect = "has the layout 'terrace-store 2', expected 'terrace-store 1'";
+        check(&double.address("later"), &create, expect);
+    }
+
+    #[test]
+    fn read_only_store_writes_nothing() {
+        if !has_double() {
+            return;
+        }
+        let double = shared();
+        let create = OpenOptions::default().create_if_missing(true);
+        check(&double.address("readers"), &create.clone().read_only(true), "no store has the prefix");
+        open(&double.address("readers"), &create).unwrap().put(b"a", b"1").unwrap();
+        let reader = open(&double.address("readers"), &OpenOptions::default().read_only(true)).unwrap();
         assert_eq!(reader.get(b"a").unwrap().unwrap(), b"1");
         assert!(matches!(reader.put(b"a", b"2"), Err(Error::NotSupported(_))));
         assert_eq!(reader.get(b"a").unwrap().unwrap(), b"1");

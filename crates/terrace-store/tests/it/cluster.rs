@@ -1,7 +1,7 @@
 //! Clusters of etcd on this machine.
 
 use std::io::{BufRead, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,10 @@ use data_encoding::BASE64;
 use tempfile::TempDir;
 use terrace_store::{OpenOptions, Store, open};
 
+use crate::http::get;
+
 /// Time within which a cluster must start.
 const START: Duration = Duration::from_secs(60);
-
-/// Time within which a running server answers.
-const ANSWER: Duration = Duration::from_secs(2);
 
 /// Program of a server.
 const ETCD: &str = "etcd";
@@ -194,18 +193,6 @@ impl EtcdCluster {
 /// Asks a server by its metrics.
 fn is_leader(port: u16) -> bool {
     get(port, "/metrics").is_some_and(|metrics| metrics.contains("\netcd_server_is_leader 1\n"))
-}
-
-/// Returns the answer of a server to a GET, if it answers in time.
-pub(crate) fn get(port: u16, path: &str) -> Option<String> {
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let mut stream = TcpStream::connect_timeout(&address, ANSWER).ok()?;
-    stream.set_read_timeout(Some(ANSWER)).ok()?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
-    stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok()?;
-    Some(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// Returns ports that no program uses now.

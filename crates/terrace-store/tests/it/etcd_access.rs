@@ -1,49 +1,9 @@
 //! TLS with certificates on both sides, users, and passwords that stay secret.
 
-use std::path::{Path, PathBuf};
-
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tempfile::TempDir;
 use terrace_store::{Error, OpenOptions, open};
 
+use crate::authority::{Authority, shown};
 use crate::cluster::{EtcdCluster, TlsServer, has_etcd, post};
-
-/// Authority with certificates in a directory.
-struct Authority {
-    directory: TempDir,
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new() -> Authority {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let directory = tempfile::tempdir().unwrap();
-        let authority = Authority { directory, issuer };
-        std::fs::write(authority.path("ca.pem"), authority.issuer.pem()).unwrap();
-        authority
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    /// Issues a certificate for this machine, and returns the paths of it and of its key.
-    fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let paths = (self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
-        std::fs::write(&paths.0, certificate.pem()).unwrap();
-        std::fs::write(&paths.1, key.serialize_pem()).unwrap();
-        paths
-    }
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
-}
 
 #[test]
 fn tls_with_a_certificate_of_the_client() {

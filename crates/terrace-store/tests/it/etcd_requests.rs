@@ -4,7 +4,8 @@ use std::thread;
 
 use terrace_store::{KeyRange, Store, TransactionOptions, WriteBatch, WriteOptions};
 
-use crate::cluster::{EtcdCluster, get, has_etcd};
+use crate::cluster::{EtcdCluster, has_etcd};
+use crate::http::get;
 
 /// Requests that the server has handled: reads and transactions.
 fn requests(cluster: &EtcdCluster) -> (u64, u64) {

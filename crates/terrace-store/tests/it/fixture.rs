@@ -31,6 +31,20 @@ pub(crate) static FIXTURES: &[Fixture] = &[
         is_available: || crate::cluster::has_etcd("etcd, three servers"),
         new_store: etcd_of_three,
     },
+    #[cfg(feature = "tikv")]
+    Fixture {
+        name: "tikv double, one region",
+        is_available: crate::tikv_double::has_double,
+        new_store: tikv_of_one_region,
+    },
+    #[cfg(feature = "tikv")]
+    Fixture {
+        name: "tikv double, 200 regions",
+        is_available: crate::tikv_double::has_double,
+        new_store: tikv_of_many_regions,
+    },
+    #[cfg(feature = "tikv")]
+    Fixture { name: "TiKV", is_available: crate::tikv_double::has_real_tikv, new_store: real_tikv },
 ];
 
 pub(crate) fn memory() -> TestStore {
@@ -55,6 +69,21 @@ fn etcd_of_three() -> TestStore {
     use std::sync::OnceLock;
     static SHARED: OnceLock<EtcdCluster> = OnceLock::new();
     TestStore { store: SHARED.get_or_init(|| EtcdCluster::start(3)).new_store(), _directory: None }
+}
+
+#[cfg(feature = "tikv")]
+fn tikv_of_one_region() -> TestStore {
+    TestStore { store: crate::tikv_double::shared().new_store(1), _directory: None }
+}
+
+#[cfg(feature = "tikv")]
+fn tikv_of_many_regions() -> TestStore {
+    TestStore { store: crate::tikv_double::shared_of_many_regions().new_store(200), _directory: None }
+}
+
+#[cfg(feature = "tikv")]
+fn real_tikv() -> TestStore {
+    TestStore { store: crate::tikv_double::new_real_store(), _directory: None }
 }
 
 /// Runs `case` on an empty store of every engine.

@@ -70,7 +70,8 @@ impl History {
         match outcome {
             Ok(()) => self.record("write", invoked_at, self.tick(), effect),
             // It may take effect at any later time. Each such operation ends at a time of its own.
-            Err(Error::CommitUnknown(_)) => {
+            Err(Error::CommitUnknown(reason)) => {
+                println!("unknown write: {reason}");
                 let unknown = self.unknown.fetch_add(1, Ordering::SeqCst);
                 self.record("unknown write", invoked_at, u64::MAX - unknown, effect);
             }
@@ -115,7 +116,8 @@ impl History {
                 let committed = serializability::Transaction { position, reads, writes };
                 self.transactions.lock().unwrap().committed.push(committed);
             }
-            Err(Error::CommitUnknown(_)) => {
+            Err(Error::CommitUnknown(reason)) => {
+                println!("unknown transaction: {reason}");
                 self.unknown.fetch_add(1, Ordering::SeqCst);
             }
             Err(error) => {

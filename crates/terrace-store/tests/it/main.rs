@@ -11,10 +11,16 @@
 //!   etcd_requests    number of requests of each call
 //!   etcd_speed       figures of the design note, on demand
 //!   etcd_faults      histories of clients while servers die, stop and disappear
+//!   tikv_limits      limits of TiKV; large values; age of snapshots
+//!   tikv_access      TLS
+//!   tikv_answers     commits whose answers are lost
+//!   tikv_requests    number of requests of each call, for any number of regions
+//!   tikv_faults      histories of clients while regions split, leaders move, stores stop
 //! ```
 //!
-//! `cluster` starts etcd, and `proxy` stands between a client and a server. Without etcd, the tests
-//! print NOT TESTED.
+//! `cluster` starts etcd, and `proxy` stands between a client and a server. `tikv_double` starts a
+//! program that speaks TiKV's protocol; `TIKV_PD_ADDRS` names the placement drivers of a real
+//! cluster. Tests that lack a server print NOT TESTED.
 
 #![allow(
     clippy::disallowed_methods,
@@ -24,6 +30,8 @@
 )]
 
 mod addresses;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+mod authority;
 #[cfg(feature = "etcd")]
 mod cluster;
 mod conformance;
@@ -40,9 +48,23 @@ mod etcd_requests;
 #[cfg(feature = "etcd")]
 mod etcd_speed;
 mod fixture;
-#[cfg(feature = "etcd")]
+#[cfg(any(feature = "etcd", feature = "tikv"))]
 mod history;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+mod http;
 mod migrations;
 #[cfg(feature = "etcd")]
 mod proxy;
 mod random_calls;
+#[cfg(feature = "tikv")]
+mod tikv_access;
+#[cfg(feature = "tikv")]
+mod tikv_answers;
+#[cfg(feature = "tikv")]
+mod tikv_double;
+#[cfg(feature = "tikv")]
+mod tikv_faults;
+#[cfg(feature = "tikv")]
+mod tikv_limits;
+#[cfg(feature = "tikv")]
+mod tikv_requests;

@@ -1,9 +1,10 @@
 //! Hosts, prefix, TLS and user of an `etcd://` address.
 
-use std::path::Path;
+use std::time::Duration;
 
 use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 
+use super::super::server_address::{hosts, prefix, read_file, timeout};
 use super::cluster::{ATTEMPT_TIME, CONNECT_TIME};
 use crate::address::Address;
 use crate::error::{Error, Result};
@@ -12,15 +13,6 @@ use crate::error::{Error, Result};
 const OPTIONS: &[&str] = &["ca", "cert", "key", "user", "password-file", "timeout"];
 /// Environment variable with the password of the user.
 const PASSWORD_VARIABLE: &str = "TERRACE_ETCD_PASSWORD";
-/// Port of a host without a port.
-const DEFAULT_PORT: &str = "2379";
-/// Maximum length of a prefix. The keys of the store have room for it in a request.
-const MAX_PREFIX: usize = 96;
-/// Maximum size of a file with a certificate, a key or a password, in bytes.
-const MAX_FILE: usize = 1 << 20;
-/// Seconds that a call may take, by default and at most.
-const DEFAULT_TIMEOUT: u64 = 15;
-const MAX_TIMEOUT: u64 = 3600;
 
 /// Parsed and checked address.
 pub(super) struct Settings {
@@ -29,15 +21,15 @@ pub(super) struct Settings {
     pub(super) prefix: String,
     pub(super) connect: ConnectOptions,
     pub(super) is_encrypted: bool,
-    /// Seconds that a call may take.
-    pub(super) timeout: u64,
+    /// Maximum time of a call.
+    pub(super) timeout: Duration,
 }
 
 impl Settings {
     /// Checks `address`, and reads its files.
     pub(super) fn parse(address: &Address) -> Result<Settings> {
         address.check_options(OPTIONS)?;
-        check_prefix(&address.path)?;
+        let prefix = prefix(address)?;
         let mut connect = ConnectOptions::new()
             .with_connect_timeout(CONNECT_TIME)
             .with_keep_alive(ATTEMPT_TIME, ATTEMPT_TIME)
@@ -50,43 +42,8 @@ impl Settings {
         if let Some(user) = address.option("user") {
             connect = connect.with_user(user, password(address)?);
         }
-        Ok(Settings {
-            hosts: address.hosts.iter().map(|host| with_port(host)).collect(),
-            prefix: address.path.clone(),
-            connect,
-            is_encrypted,
-            timeout: timeout(address)?,
-        })
+        Ok(Settings { hosts: hosts(address), prefix, connect, is_encrypted, timeout: timeout(address)? })
     }
-}
-
-/// Returns true if `name` is a part of a prefix.
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
-}
-
-/// Checks that `prefix` consists of names with slashes between them.
-fn check_prefix(prefix: &str) -> Result<()> {
-    if prefix.len() <= MAX_PREFIX && prefix.split('/').all(is_name) {
-        return Ok(());
-    }
-    Err(Error::InvalidArgument(format!(
-        "'{prefix}' is no prefix, expected etcd://HOSTS/NAME or NAME/NAME: letters, digits, '.', '_' and '-', \
-         at most {MAX_PREFIX} bytes"
-    )))
-}
-
-fn with_port(host: &str) -> String {
-    let has_port = host.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']'));
-    if has_port { host.to_owned() } else { format!("{host}:{DEFAULT_PORT}") }
-}
-
-fn timeout(address: &Address) -> Result<u64> {
-    let Some(text) = address.option("timeout") else { return Ok(DEFAULT_TIMEOUT) };
-    let seconds = text.parse().ok().filter(|seconds| (1..=MAX_TIMEOUT).contains(seconds));
-    seconds.ok_or_else(|| {
-        Error::InvalidArgument(format!("timeout={text}: expected seconds from 1 to {MAX_TIMEOUT}"))
-    })
 }
 
 /// Returns the options of TLS if the address names the authority of the servers.
@@ -99,9 +56,11 @@ fn tls(address: &Address) -> Result<Option<TlsOptions>> {
             None => Ok(None),
         };
     };
-    let tls = TlsOptions::new().ca_certificate(Certificate::from_pem(read(authority)?));
+    let tls = TlsOptions::new().ca_certificate(Certificate::from_pem(read_file(authority)?));
     match (address.option("cert"), address.option("key")) {
-        (Some(cert), Some(key)) => Ok(Some(tls.identity(Identity::from_pem(read(cert)?, read(key)?)))),
+        (Some(cert), Some(key)) => {
+            Ok(Some(tls.identity(Identity::from_pem(read_file(cert)?, read_file(key)?))))
+        }
         (None, None) => Ok(Some(tls)),
         _ => Err(Error::InvalidArgument("cert and key are needed together".into())),
     }
@@ -110,7 +69,7 @@ fn tls(address: &Address) -> Result<Option<TlsOptions>> {
 /// Reads the password from the file of the address, or from the environment.
 fn password(address: &Address) -> Result<String> {
     let bytes = match address.option("password-file") {
-        Some(file) => read(file)?,
+        Some(file) => read_file(file)?,
         None => {
             let found = std::env::var_os(PASSWORD_VARIABLE).ok_or_else(|| {
                 Error::InvalidArgument(format!("user needs password-file=FILE or {PASSWORD_VARIABLE}"))
@@ -121,25 +80,6 @@ fn password(address: &Address) -> Result<String> {
     let text =
         String::from_utf8(bytes).map_err(|_| Error::InvalidArgument("the password is not UTF-8".into()))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-/// Reads a whole file.
-fn read(path: &str) -> Result<Vec<u8>> {
-    let error = |reason: String| Error::InvalidArgument(reason);
-    let fs = terrace_env::Env::system().fs;
-    let mut file = fs.open_sequential(Path::new(path)).map_err(|found| error(found.to_string()))?;
-    let mut bytes = Vec::new();
-    let mut buffer = vec![0; 16 << 10];
-    loop {
-        let len = file.read(&mut buffer).map_err(|found| error(found.to_string()))?;
-        if len == 0 {
-            return Ok(bytes);
-        }
-        bytes.extend_from_slice(&buffer[..len]);
-        if bytes.len() > MAX_FILE {
-            return Err(error(format!("{path}: more than 1 MiB")));
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,15 +8,14 @@ use std::error::Error as StdError;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, GetOptions, GetResponse, Txn, TxnResponse};
 use terrace_env::{Random, SystemRandom};
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use super::super::call_threads::CallThreads;
 use super::address::Settings;
 use crate::error::{Error, Result};
 
@@ -54,16 +53,12 @@ impl From<Failure> for Error {
     }
 }
 
-/// Call that waits for the result of work that has started.
-pub(super) type Waiting<T> = Box<dyn FnOnce() -> Result<T> + Send>;
-
 /// Result of an attempt.
 pub(super) type Outcome<T> = std::result::Result<T, Failure>;
 
 /// Servers of a cluster, and the threads that talk to them.
 pub(super) struct Cluster {
-    /// None only during the drop.
-    runtime: Option<Runtime>,
+    pub(super) threads: CallThreads,
     servers: Arc<Servers>,
     timeout: Duration,
 }
@@ -83,8 +78,6 @@ struct Server {
 
 impl Cluster {
     pub(super) fn new(settings: &Settings) -> Result<Cluster> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("etcd").enable_all().build();
-        let runtime = runtime.map_err(|error| Error::Unavailable(format!("threads for etcd: {error}")))?;
         let scheme = if settings.is_encrypted { "https" } else { "http" };
         let all = settings.hosts.iter().map(|host| Server {
             host: host.clone(),
@@ -94,36 +87,10 @@ impl Cluster {
         });
         let all = all.collect();
         Ok(Cluster {
-            runtime: Some(runtime),
+            threads: CallThreads::new("etcd", 1)?,
             servers: Arc::new(Servers { all, current: AtomicUsize::new(0) }),
-            timeout: Duration::from_secs(settings.timeout),
+            timeout: settings.timeout,
         })
-    }
-
-    /// Starts `work` on the threads of the cluster. The returned call waits for its result. It may
-    /// run on any thread, also on one of another runtime.
-    pub(super) fn start<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Waiting<T> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        if let Some(runtime) = &self.runtime {
-            runtime.spawn(async move {
-                // The caller may have dropped the receiver, such as that of a page read ahead.
-                let _ = sender.send(work.await);
-            });
-        }
-        Box::new(move || {
-            receiver.recv().unwrap_or_else(|_| Err(Error::Unavailable("the store was closed".into())))
-        })
-    }
-
-    /// Executes `work` and waits for its result.
-    pub(super) fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        self.start(work)()
     }
 
     /// Returns a handle for requests from work on the threads of the cluster.
@@ -135,16 +102,7 @@ impl Cluster {
     /// Reads keys.
     pub(super) fn get(&self, key: Vec<u8>, options: GetOptions) -> Result<GetResponse> {
         let requester = self.requester();
-        self.run(async move { Ok(requester.get(key, options).await?) })
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // A drop that waits panics on the threads of another runtime.
-            runtime.shutdown_background();
-        }
+        self.threads.run(async move { Ok(requester.get(key, options).await?) })
     }
 }
 

@@ -1,32 +1,20 @@
-//! Group commit of concurrent writes, and the lease of the commit markers.
-//!
-//! ```text
-//!   writers   w1 w2 w3 w4 ..   queue
-//!   lane 0    [w1]             the first writer finds a free lane and commits at once
-//!   lane 1    [w2 w3 w4]       meanwhile others wait, and one of them commits for all
-//! ```
-//!
-//! A group is one transaction of etcd. If several of its writes have one key, the last one counts,
-//! as if they had been executed in the order of the queue. A conditional write has a transaction of
-//! its own, because its condition must not fail the writes of others.
+//! Commits of one client: their lanes, and the lease of the commit markers.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Compare, TxnOp};
 use terrace_env::{Random, SystemRandom};
-use terrace_sync::native_locks::{Condvar, Mutex};
 
+use super::super::group_commit::{GroupCommit, Writes};
+use super::super::prefix_layout::Layout;
 use super::cluster::{Cluster, Requester};
 use super::lane::{Committed, Lane};
-use super::layout::{Layout, encode_value};
-use super::{MAX_OPERATIONS, MAX_REQUEST_BYTES, Writes};
+use super::stored::encode_value;
+use super::{MAX_OPERATIONS, MAX_REQUEST_BYTES};
 use crate::error::{Error, Result};
-use crate::store::{Limits, Position};
+use crate::store::Position;
 
-/// Number of transactions at the same time. More of them make smaller groups.
-const LANES: usize = 4;
 /// Time to live of the lease, in seconds. A paused program finds its markers within this time.
 const LEASE_SECONDS: i64 = 900;
 /// Pause between two renewals of the lease.
@@ -36,26 +24,12 @@ const REVOKE_TIME: Duration = Duration::from_secs(1);
 /// Maximum number of lanes that one commit may find without their lease.
 const MAX_LOST_LANES: usize = 4;
 
-/// Write that waits for its group.
-struct QueuedWrite {
-    writes: Writes,
-    bytes: usize,
-    outcome: Mutex<Option<Result<()>>>,
-}
-
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Arc<QueuedWrite>>,
-    free_lanes: Vec<Option<Lane>>,
-}
-
 /// Commits of one client.
 pub(super) struct Committer {
     cluster: Arc<Cluster>,
     layout: Arc<Layout>,
     markers: Arc<Markers>,
-    queue: Mutex<Queue>,
-    changed: Condvar,
+    groups: GroupCommit<Lane>,
 }
 
 /// Names and lease of the commit markers.
@@ -69,64 +43,27 @@ impl Committer {
     pub(super) fn new(cluster: Arc<Cluster>, layout: Arc<Layout>) -> Committer {
         let markers =
             Markers { client: SystemRandom::new().next_u64(), state: tokio::sync::Mutex::new((None, 0)) };
-        let free_lanes = (0..LANES).map(|_| None).collect();
         Committer {
             cluster,
             layout,
             markers: Arc::new(markers),
-            queue: Mutex::new(Queue { waiting: VecDeque::new(), free_lanes }),
-            changed: Condvar::new(),
+            groups: GroupCommit::new(MAX_OPERATIONS, MAX_REQUEST_BYTES),
         }
     }
 
     /// Writes `writes`, together with those of other threads.
     pub(super) fn write(&self, writes: Writes) -> Result<()> {
-        let sizes = writes.iter().map(|(k, v)| Limits::batch_bytes_of(k, v.as_deref().unwrap_or_default()));
-        let bytes = sizes.sum();
-        let own = Arc::new(QueuedWrite { writes, bytes, outcome: Mutex::new(None) });
-        let mut queue = self.queue.lock();
-        queue.waiting.push_back(Arc::clone(&own));
-        loop {
-            if let Some(outcome) = own.outcome.lock().take() {
-                return outcome;
-            }
-            if queue.waiting.is_empty() || queue.free_lanes.is_empty() {
-                self.changed.wait(&mut queue);
-                continue;
-            }
-            let lane = queue.free_lanes.pop().flatten();
-            let group = next_group(&mut queue.waiting);
-            drop(queue);
-            let (lane, outcome) = self.commit_group(lane, &group);
-            for write in group {
-                *write.outcome.lock() = Some(outcome.clone());
-            }
-            queue = self.queue.lock();
-            queue.free_lanes.push(lane);
-            self.changed.notify_all();
-        }
-    }
-
-    fn commit_group(&self, lane: Option<Lane>, group: &[Arc<QueuedWrite>]) -> (Option<Lane>, Result<()>) {
-        let writes: Writes = group.iter().flat_map(|write| write.writes.clone()).collect();
-        let (lane, outcome) = self.commit(lane, Vec::new(), self.operations(&writes));
-        (lane, outcome.map(|_| ()))
+        self.groups.write(writes, |lane, group| {
+            let count = group.len();
+            let writes: Writes = group.into_iter().flatten().collect();
+            let (lane, outcome) = self.commit(lane, Vec::new(), self.operations(&writes));
+            (lane, vec![outcome.map(|_| ()); count])
+        })
     }
 
     /// Executes `operations` in a transaction of their own, if `compares` hold.
     pub(super) fn write_if(&self, compares: Vec<Compare>, operations: Vec<TxnOp>) -> Result<Position> {
-        let mut queue = self.queue.lock();
-        let lane = loop {
-            match queue.free_lanes.pop() {
-                Some(lane) => break lane,
-                None => self.changed.wait(&mut queue),
-            }
-        };
-        drop(queue);
-        let (lane, outcome) = self.commit(lane, compares, operations);
-        self.queue.lock().free_lanes.push(lane);
-        self.changed.notify_all();
-        outcome
+        self.groups.with_lane(|lane| self.commit(lane, compares, operations))
     }
 
     /// Returns the operations of `writes`. Deletions also change the record of the last deletion.
@@ -134,7 +71,7 @@ impl Committer {
         let mut operations = Vec::with_capacity(writes.len() + 2);
         for (key, value) in writes {
             operations.push(match value {
-                Some(value) => TxnOp::put(key.clone(), value.clone(), None),
+                Some(value) => TxnOp::put(key.clone(), encode_value(value), None),
                 None => TxnOp::delete(key.clone(), None),
             });
         }
@@ -145,7 +82,7 @@ impl Committer {
     }
 
     pub(super) fn deletion_record(&self) -> TxnOp {
-        TxnOp::put(self.layout.last_deletion_key(), encode_value(&[]), None)
+        TxnOp::put(self.layout.change_record_key(), encode_value(&[]), None)
     }
 
     /// Commits in `lane`. Returns the lane for the next commit, if its state is known.
@@ -163,7 +100,7 @@ impl Committer {
             let outcome = commit(&mut lane, &markers, &layout, &requester, &compares, &operations).await;
             Ok((lane, outcome))
         };
-        self.cluster.run(work).unwrap_or_else(|error| (None, Err(error)))
+        self.cluster.threads.run(work).unwrap_or_else(|error| (None, Err(error)))
     }
 }
 
@@ -195,22 +132,6 @@ async fn commit(
         };
     }
     Err(Error::Unavailable("etcd: the lease of this client expires at once".into()))
-}
-
-/// Takes the writes of the next group: as many as fit.
-fn next_group(waiting: &mut VecDeque<Arc<QueuedWrite>>) -> Vec<Arc<QueuedWrite>> {
-    let mut operations = 0;
-    let mut bytes = 0;
-    let mut group: Vec<Arc<QueuedWrite>> = Vec::new();
-    while let Some(next) = waiting.front() {
-        operations += next.writes.len();
-        bytes += next.bytes;
-        if !group.is_empty() && (operations > MAX_OPERATIONS || bytes > MAX_REQUEST_BYTES) {
-            break;
-        }
-        group.extend(waiting.pop_front());
-    }
-    group
 }
 
 impl Markers {
@@ -265,7 +186,7 @@ impl Drop for Committer {
     fn drop(&mut self) {
         let markers = Arc::clone(&self.markers);
         let requester = self.cluster.requester();
-        let _ = self.cluster.run(async move {
+        let _ = self.cluster.threads.run(async move {
             let Some(lease) = markers.state.lock().await.0.take() else { return Ok(()) };
             let revoked =
                 requester.attempt(|client| async move { client.lease_client().revoke(lease).await });

@@ -3,9 +3,10 @@
 //! ```text
 //!   address    hosts, prefix, TLS and user of an address
 //!   cluster    requests with time limits, repeated on another server; errors
-//!   layout     keys in etcd: entries, layout record, commit markers; creation of a store
+//!   creation   layout record of a store
+//!   stored     stored form of values
 //!   lane       one commit, and the resolution of a commit without an answer
-//!   committer  group commit of concurrent writes; lease of the markers
+//!   committer  commits of one client; lease of the markers
 //!   snapshot   reads at a revision, in pages
 //! ```
 //!
@@ -16,25 +17,26 @@
 mod address;
 mod cluster;
 mod committer;
+mod creation;
 mod lane;
-mod layout;
 mod snapshot;
+mod stored;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use etcd_client::{Compare, CompareOp, DeleteOptions, GetOptions, TxnOp};
-use terrace::{BatchOp, WriteBatch, WriteOptions};
+use terrace::{WriteBatch, WriteOptions};
 
 use self::cluster::Cluster;
 use self::committer::Committer;
-use self::layout::Layout;
 use self::snapshot::{EtcdSnapshot, Snapshots};
 use super::OpenOptions;
+use super::group_commit::{Writes, check_size, checked_writes};
+use super::prefix_layout::Layout;
 use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::key_range::KeyRange;
-use crate::store::{Condition, Limits, Position, Store, StoreSnapshot, check_batch, foreign_snapshot};
+use crate::store::{Condition, Limits, Position, Store, StoreSnapshot, foreign_snapshot};
 
 /// Operations of an etcd transaction by its default `--max-txn-ops`, less the commit marker and the
 /// record of the last deletion.
@@ -54,8 +56,8 @@ const COMPARED_KEYS_OF_RANGE: usize = 32;
 pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Arc<dyn Store>> {
     let settings = address::Settings::parse(address)?;
     let cluster = Arc::new(Cluster::new(&settings)?);
-    let layout = Arc::new(Layout::new(&settings.prefix));
-    layout::open(&cluster, &layout, options.create_if_missing && !options.read_only)?;
+    let layout = Arc::new(Layout::new("etcd", &settings.prefix));
+    creation::open(&cluster, &layout, options.create_if_missing && !options.read_only)?;
     let snapshots = Snapshots { cluster: Arc::clone(&cluster), layout: Arc::clone(&layout) };
     let committer = Committer::new(cluster, layout);
     Ok(Arc::new(EtcdStore { is_read_only: options.read_only, snapshots, committer }))
@@ -67,32 +69,13 @@ struct EtcdStore {
     committer: Committer,
 }
 
-/// Writes of a batch by their keys in etcd. The last operation of a key counts, because etcd
-/// refuses two operations on one key.
-pub(super) type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
-
 impl EtcdStore {
     /// Returns the writes of `batch`, or the limit that it exceeds.
     fn checked_writes(&self, batch: &WriteBatch) -> Result<Writes> {
         if self.is_read_only {
             return Err(Error::NotSupported("the store is open for reading only".into()));
         }
-        check_batch(batch)?;
-        let mut writes = Writes::new();
-        let mut bytes = 0;
-        for op in batch.iter() {
-            let (key, value) = match op {
-                BatchOp::Put { key, value } => (key, Some(value)),
-                BatchOp::Delete { key } => (key, None),
-            };
-            check_size("bytes of a key", key.len(), MAX_KEY_BYTES)?;
-            check_size("bytes of a value", value.map_or(0, <[u8]>::len), MAX_VALUE_BYTES)?;
-            bytes += Limits::batch_bytes_of(key, value.unwrap_or_default());
-            writes.insert(self.snapshots.layout.data_key(key), value.map(layout::encode_value));
-        }
-        check_size("operations", writes.len(), MAX_OPERATIONS)?;
-        check_size("bytes", bytes, MAX_REQUEST_BYTES)?;
-        Ok(writes)
+        checked_writes(batch, &self.limits(), |key| self.snapshots.layout.data_key(key))
     }
 
     /// Returns the comparisons that hold while nothing in `condition` has changed.
@@ -126,19 +109,12 @@ impl EtcdStore {
         compares.push(Compare::mod_revision(start, CompareOp::Less, later).with_range(end));
         let keys = since.keys_with_revisions(range, COMPARED_KEYS_OF_RANGE + 1)?;
         if keys.len() > COMPARED_KEYS_OF_RANGE {
-            compares.push(Compare::mod_revision(layout.last_deletion_key(), CompareOp::Less, later));
+            compares.push(Compare::mod_revision(layout.change_record_key(), CompareOp::Less, later));
         } else {
             let each = keys.into_iter().map(|(key, at)| Compare::mod_revision(key, CompareOp::Equal, at));
             compares.extend(each);
         }
         Ok(())
-    }
-}
-
-fn check_size(unit: &'static str, found: usize, limit: usize) -> Result<()> {
-    match found <= limit {
-        true => Ok(()),
-        false => Err(Error::BatchTooLarge { unit, found, limit }),
     }
 }
 

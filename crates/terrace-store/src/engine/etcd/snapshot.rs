@@ -9,8 +9,9 @@ use etcd_client::{
 };
 use terrace_sync::native_locks::Mutex;
 
+use super::super::prefix_layout::Layout;
 use super::cluster::{Cluster, Failure, Requester};
-use super::layout::{Layout, decode_value};
+use super::stored::decode_value;
 use crate::error::{Error, Result};
 use crate::key_range::KeyRange;
 use crate::paged_cursor::{Direction, Page, PageRequest, PageSource, PagedCursor, PendingPage};
@@ -48,7 +49,7 @@ impl Snapshots {
     /// Takes a snapshot of the newest state.
     pub(super) fn take(&self) -> Result<EtcdSnapshot> {
         let count = GetOptions::new().with_count_only();
-        let answer = self.cluster.get(self.layout.last_deletion_key(), count)?;
+        let answer = self.cluster.get(self.layout.change_record_key(), count)?;
         let revision = answer.header().map_or(0, ResponseHeader::revision);
         Ok(EtcdSnapshot { reads: self.clone(), revision, revisions: Mutex::default() })
     }
@@ -82,7 +83,7 @@ impl EtcdSnapshot {
                 part.iter().map(|key| TxnOp::get(self.reads.layout.data_key(key), Some(options.clone())));
             let txn = Txn::new().and_then(gets.collect::<Vec<_>>());
             let requester = self.reads.cluster.requester();
-            let answer = self.reads.cluster.run(async move { Ok(requester.txn(&txn).await?) })?;
+            let answer = self.reads.cluster.threads.run(async move { Ok(requester.txn(&txn).await?) })?;
             let before = found.len();
             found.extend(answer.op_responses().into_iter().map(|response| match response {
                 TxnOpResponse::Get(mut answer) => answer.take_kvs().pop(),
@@ -181,7 +182,7 @@ impl PageSource for EtcdPages {
         let layout = Arc::clone(&self.reads.layout);
         let requester = self.reads.cluster.requester();
         let revision = self.revision;
-        self.reads.cluster.start(async move {
+        self.reads.cluster.threads.start(async move {
             let answer = fetch(&requester, &layout, revision, &request).await?;
             decode_page(&layout, answer, request.direction)
         })

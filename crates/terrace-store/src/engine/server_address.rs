@@ -1,0 +1,73 @@
+//! Parts of the addresses of distributed engines: hosts, prefix, time of a call, files.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::error::{Error, Result};
+
+/// Port of a host without a port: both etcd and PD use it for clients.
+const DEFAULT_PORT: &str = "2379";
+/// Maximum length of a prefix. The keys of the store have room for it in a request.
+pub(super) const MAX_PREFIX: usize = 96;
+/// Maximum size of a file with a certificate, a key or a password, in bytes.
+const MAX_FILE: usize = 1 << 20;
+/// Seconds that a call may take, by default and at most.
+const DEFAULT_TIMEOUT: u64 = 15;
+const MAX_TIMEOUT: u64 = 3600;
+
+/// Returns true if `name` is a part of a prefix.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+/// Returns the prefix of `address`, which consists of names with slashes between them.
+pub(super) fn prefix(address: &Address) -> Result<String> {
+    let Address { scheme, path, .. } = address;
+    if path.len() <= MAX_PREFIX && path.split('/').all(is_name) {
+        return Ok(path.clone());
+    }
+    Err(Error::InvalidArgument(format!(
+        "'{path}' is no prefix, expected {scheme}://HOSTS/NAME or NAME/NAME: letters, digits, '.', '_' and '-', \
+         at most {MAX_PREFIX} bytes"
+    )))
+}
+
+/// Returns the hosts of `address`, each as HOST:PORT.
+pub(super) fn hosts(address: &Address) -> Vec<String> {
+    address.hosts.iter().map(|host| with_port(host)).collect()
+}
+
+fn with_port(host: &str) -> String {
+    let has_port = host.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']'));
+    if has_port { host.to_owned() } else { format!("{host}:{DEFAULT_PORT}") }
+}
+
+/// Returns the maximum time of a call.
+pub(super) fn timeout(address: &Address) -> Result<Duration> {
+    let Some(text) = address.option("timeout") else { return Ok(Duration::from_secs(DEFAULT_TIMEOUT)) };
+    let seconds = text.parse().ok().filter(|seconds| (1..=MAX_TIMEOUT).contains(seconds));
+    let seconds = seconds.ok_or_else(|| {
+        Error::InvalidArgument(format!("timeout={text}: expected seconds from 1 to {MAX_TIMEOUT}"))
+    });
+    seconds.map(Duration::from_secs)
+}
+
+/// Reads a whole file.
+pub(super) fn read_file(path: &str) -> Result<Vec<u8>> {
+    let error = |reason: String| Error::InvalidArgument(reason);
+    let fs = terrace_env::Env::system().fs;
+    let mut file = fs.open_sequential(Path::new(path)).map_err(|found| error(found.to_string()))?;
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        let len = file.read(&mut buffer).map_err(|found| error(found.to_string()))?;
+        if len == 0 {
+            return Ok(bytes);
+        }
+        bytes.extend_from_slice(&buffer[..len]);
+        if bytes.len() > MAX_FILE {
+            return Err(error(format!("{path}: more than 1 MiB")));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Hosts, prefix, TLS and times of a `tikv://` address.
+
+use std::time::Duration;
+
+use super::super::server_address::{hosts, prefix, read_file, timeout};
+use crate::address::Address;
+use crate::error::{Error, Result};
+
+/// Options of an address.
+const OPTIONS: &[&str] = &["ca", "cert", "key", "timeout", "snapshots"];
+/// Maximum age of a snapshot in seconds: the default, below TiDB's default `tidb_gc_life_time` of
+/// 10 minutes, and the greatest value.
+const DEFAULT_SNAPSHOT_AGE: u64 = 570;
+const MAX_SNAPSHOT_AGE: u64 = 7 * 24 * 3600;
+
+/// Parsed and checked address.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// Placement drivers, each as HOST:PORT.
+    pub(super) hosts: Vec<String>,
+    pub(super) prefix: String,
+    pub(super) tls: Option<TlsFiles>,
+    /// Maximum time of a call.
+    pub(super) timeout: Duration,
+    pub(super) max_snapshot_age: Duration,
+}
+
+/// Files for TLS, as PEM.
+#[derive(Debug, Clone)]
+pub(super) struct TlsFiles {
+    pub(super) ca: String,
+    pub(super) cert: String,
+    pub(super) key: String,
+}
+
+impl Settings {
+    /// Checks `address` and its files.
+    pub(super) fn parse(address: &Address) -> Result<Settings> {
+        address.check_options(OPTIONS)?;
+        Ok(Settings {
+            hosts: hosts(address),
+            prefix: prefix(address)?,
+            tls: tls(address)?,
+            timeout: timeout(address)?,
+            max_snapshot_age: max_snapshot_age(address)?,
+        })
+    }
+}
+
+/// Returns the files for TLS, which are needed together: TiKV checks the certificates of clients.
+fn tls(address: &Address) -> Result<Option<TlsFiles>> {
+    match ["ca", "cert", "key"].map(|name| address.option(name)) {
+        [None, None, None] => Ok(None),
+        [Some(ca), Some(cert), Some(key)] => {
+            for file in [ca, cert, key] {
+                read_file(file)?;
+            }
+            Ok(Some(TlsFiles { ca: ca.into(), cert: cert.into(), key: key.into() }))
+        }
+        _ => Err(Error::InvalidArgument("ca, cert and key are needed together".into())),
+    }
+}
+
+fn max_snapshot_age(address: &Address) -> Result<Duration> {
+    let Some(text) = address.option("snapshots") else {
+        return Ok(Duration::from_secs(DEFAULT_SNAPSHOT_AGE));
+    };
+    let seconds = text.parse().ok().filter(|seconds| (1..=MAX_SNAPSHOT_AGE).contains(seconds));
+    let seconds = seconds.ok_or_else(|| {
+        Error::InvalidArgument(format!("snapshots={text}: expected seconds from 1 to {MAX_SNAPSHOT_AGE}"))
+    });
+    seconds.map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        let parsed = Address::parse(text).and_then(|address| Settings::parse(&address));
+        let shown = parsed.map_or_else(|e| e.to_string(), |s| format!("{} {}", s.hosts.join(","), s.prefix));
+        assert!(shown.contains(expect), "{shown}");
+    }
+
+    #[rustfmt::skip]
+    mod addresses {
+        use super::check;
+        #[test] fn default_port()   { check("tikv://pd1,pd2:1/app", "pd1:2379,pd2:1 app"); }
+        #[test] fn no_prefix()      { check("tikv://pd1", "'' is no prefix, expected tikv://"); }
+        #[test] fn unknown_option() { check("tikv://pd1/app?user=root", "unknown option 'user'"); }
+        #[test] fn ca_alone()       { check("tikv://pd1/app?ca=ca.pem", "needed together"); }
+        #[test] fn missing_file()   { check("tikv://pd1/app?ca=/nowhere/c&cert=c&key=k", "/nowhere/c"); }
+        #[test] fn bad_age()        { check("tikv://pd1/app?snapshots=0", "expected seconds"); }
+    }
+}

@@ -1,0 +1,280 @@
+//! Requests to a cluster, with time limits.
+//!
+//! The client library finds regions and leaders, and repeats a request a few times. An attempt that
+//! still fails is repeated until the time of the call is over. All requests of this module may be
+//! repeated: reads, and the commits of `commit`, which find out whether an attempt took effect.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use terrace_env::{Random, SystemRandom};
+use terrace_sync::native_locks::Mutex;
+use tikv_client::transaction::ResolveLocksOptions;
+use tikv_client::{
+    Backoff, CheckLevel, Config, RetryOptions, Snapshot, Timestamp, TimestampExt, TransactionClient,
+    TransactionOptions,
+};
+use tokio::time::Instant;
+
+use super::super::call_threads::CallThreads;
+use super::address::{Settings, TlsFiles};
+use super::failure::{Failure, Outcome, classify};
+use super::regions::Regions;
+use crate::error::{Error, Result};
+use crate::key_range::successor;
+
+/// Maximum time of one attempt, which includes the repetitions of the library.
+const ATTEMPT_TIME: Duration = Duration::from_secs(5);
+/// Maximum time of one request of the library.
+const REQUEST_TIME: Duration = Duration::from_secs(2);
+/// Repetitions by the library after errors of a region and after locks: 2, 4, .. 128 milliseconds.
+const BACKOFF: Backoff = Backoff::no_jitter_backoff(2, 128, 7);
+/// Longest pauses between attempts: the first, and the maximum after doubling.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_millis(400);
+/// Maximum size of an answer in bytes: a first page of large values fits.
+const MAX_ANSWER: usize = 64 << 20;
+/// Age after which a lock without a primary lock is removed, in milliseconds: the usual time to
+/// live of a lock. A transaction that is only slow fails then and is repeated.
+const ORPHAN_AGE_MILLIS: u64 = 3000;
+/// Position of the milliseconds in a timestamp.
+pub(super) const MILLIS_SHIFT: u32 = 18;
+
+/// First key and excluded end.
+pub(super) type Bounds = (Vec<u8>, Vec<u8>);
+
+/// Cluster, and the threads that talk to it.
+pub(super) struct Cluster {
+    pub(super) threads: CallThreads,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    hosts: Vec<String>,
+    tls: Option<TlsFiles>,
+    timeout: Duration,
+    /// None before the first connection.
+    client: Mutex<Option<TransactionClient>>,
+    /// Index of the first placement driver for the next connection, modulo their number.
+    first_host: AtomicUsize,
+    regions: Regions,
+}
+
+impl Cluster {
+    pub(super) fn new(settings: &Settings) -> Result<Cluster> {
+        let shared = Shared {
+            hosts: settings.hosts.clone(),
+            tls: settings.tls.clone(),
+            timeout: settings.timeout,
+            client: Mutex::new(None),
+            first_host: AtomicUsize::new(0),
+            regions: Regions::new(settings.hosts.clone(), settings.tls.clone()),
+        };
+        Ok(Cluster { threads: CallThreads::new("tikv", 2)?, shared: Arc::new(shared) })
+    }
+
+    /// Returns a handle for requests from work on the threads of the cluster.
+    pub(super) fn requester(&self) -> Requester {
+        Requester { shared: Arc::clone(&self.shared), deadline: Instant::now() + self.shared.timeout }
+    }
+
+    /// Returns a new timestamp: all commits that have returned are before it.
+    pub(super) fn timestamp(&self) -> Result<u64> {
+        let requester = self.requester();
+        self.threads.run(async move { Ok(requester.timestamp().await?) })
+    }
+}
+
+/// Options of all transactions and snapshots.
+fn options() -> TransactionOptions {
+    TransactionOptions::new_optimistic()
+        .drop_check(CheckLevel::Warn)
+        .retry_options(RetryOptions { region_backoff: BACKOFF, lock_backoff: BACKOFF })
+}
+
+/// Returns a view at a timestamp. It caches what it reads, so each request needs a new one.
+pub(super) fn view(client: &TransactionClient, timestamp: u64) -> Snapshot {
+    client.snapshot(Timestamp::from_version(timestamp), options())
+}
+
+/// Requests until a deadline.
+#[derive(Clone)]
+pub(super) struct Requester {
+    shared: Arc<Shared>,
+    deadline: Instant,
+}
+
+impl Requester {
+    /// Returns the same requests, with the whole time of a call from now on.
+    pub(super) fn extended(&self) -> Requester {
+        Requester { shared: Arc::clone(&self.shared), deadline: Instant::now() + self.shared.timeout }
+    }
+
+    /// Returns true if the time of the call is over.
+    pub(super) fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// Maximum time of a commit, which has requests in proportion to its size.
+    pub(super) fn commit_time(&self) -> Duration {
+        self.shared.timeout
+    }
+
+    pub(super) fn regions(&self) -> &Regions {
+        &self.shared.regions
+    }
+
+    /// Sends a request until an attempt succeeds, or the time is over.
+    async fn call<T, F>(&self, request: impl Fn(TransactionClient) -> F) -> Outcome<T>
+    where
+        F: Future<Output = tikv_client::Result<T>>,
+    {
+        self.call_in((Vec::new(), Vec::new()), request).await
+    }
+
+    /// Sends a request that reads keys between `bounds` until an attempt succeeds, or the time is
+    /// over.
+    pub(super) async fn call_in<T, F>(
+        &self,
+        bounds: Bounds,
+        request: impl Fn(TransactionClient) -> F,
+    ) -> Outcome<T>
+    where
+        F: Future<Output = tikv_client::Result<T>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let failure = match self.attempt(&request).await {
+                Err(failure @ (Failure::Transient(_) | Failure::Locked(_) | Failure::Orphan(..))) => failure,
+                outcome => return outcome,
+            };
+            if Instant::now() + pause >= self.deadline {
+                return Err(failure);
+            }
+            self.remove_orphans(&failure, &bounds).await;
+            self.pause(&mut pause).await;
+        }
+    }
+
+    /// Removes old locks between `bounds` after [`Failure::Orphan`]. The client library should do
+    /// it, but it does not recognise the answer that the primary lock is missing. The call also
+    /// rolls back transactions that are still running; they notice it and are repeated. A failure
+    /// of the call has no consequence, because the request is repeated.
+    pub(super) async fn remove_orphans(&self, failure: &Failure, bounds: &Bounds) {
+        let Failure::Orphan(start, _) = failure else { return };
+        let removal = self.attempt(|client| async move {
+            let now = client.current_timestamp().await?.version();
+            let age = (now >> MILLIS_SHIFT).saturating_sub(start >> MILLIS_SHIFT);
+            if age > ORPHAN_AGE_MILLIS {
+                let until = Timestamp::from_version(*start);
+                let range = bounds.0.clone()..bounds.1.clone();
+                client.cleanup_locks(range, &until, ResolveLocksOptions::default()).await?;
+            }
+            Ok(())
+        });
+        let _ = removal.await;
+    }
+
+    /// Waits for a random time, and doubles the limit of the next wait.
+    pub(super) async fn pause(&self, pause: &mut Duration) {
+        let nanos = SystemRandom::new().uniform(pause.as_nanos() as u64);
+        tokio::time::sleep(Duration::from_nanos(nanos)).await;
+        *pause = (*pause * 2).min(MAX_PAUSE);
+    }
+
+    /// First limit of the pauses between attempts.
+    pub(super) fn first_pause(&self) -> Duration {
+        FIRST_PAUSE
+    }
+
+    /// Sends a request once.
+    async fn attempt<T, F>(&self, request: impl Fn(TransactionClient) -> F) -> Outcome<T>
+    where
+        F: Future<Output = tikv_client::Result<T>>,
+    {
+        let shared = &self.shared;
+        let answer = async {
+            let client = shared.connected().await?;
+            request(client).await
+        };
+        match tokio::time::timeout(ATTEMPT_TIME.min(shared.timeout), answer).await {
+            Ok(answer) => answer.map_err(|error| classify(&shared.names(), error)),
+            Err(_) => {
+                shared.disconnect();
+                Err(Failure::Transient(format!("tikv {}: no answer in time", shared.names())))
+            }
+        }
+    }
+
+    /// Returns a new timestamp.
+    pub(super) async fn timestamp(&self) -> Outcome<u64> {
+        self.call(|client| async move { client.current_timestamp().await }).await.map(|at| at.version())
+    }
+
+    /// Starts a transaction.
+    pub(super) async fn begin(&self) -> Outcome<tikv_client::Transaction> {
+        self.call(|client| async move { client.begin_with_options(options()).await }).await
+    }
+
+    /// Reads one stored value at a timestamp.
+    pub(super) async fn get_at(&self, key: &[u8], timestamp: u64) -> Outcome<Option<Vec<u8>>> {
+        self.call_in((key.to_vec(), successor(key)), |client| {
+            let key = key.to_vec();
+            async move { view(&client, timestamp).get(key).await }
+        })
+        .await
+    }
+
+    /// Classifies the error of a transaction.
+    pub(super) fn classify(&self, error: tikv_client::Error) -> Failure {
+        classify(&self.shared.names(), error)
+    }
+}
+
+impl Shared {
+    /// Hosts of the address, for messages.
+    fn names(&self) -> String {
+        self.hosts.join(",")
+    }
+
+    /// Returns the client, after a connection if there is none.
+    async fn connected(&self) -> tikv_client::Result<TransactionClient> {
+        let known = self.client.lock().clone();
+        if let Some(client) = known {
+            return Ok(client);
+        }
+        let mut hosts = self.hosts.clone();
+        let first = self.first_host.fetch_add(1, Ordering::Relaxed) % hosts.len();
+        hosts.rotate_left(first);
+        let client = TransactionClient::new_with_config(hosts, self.config()).await?;
+        Ok(self.client.lock().get_or_insert(client).clone())
+    }
+
+    /// Forgets the client after an attempt without an answer: the library does not notice that the
+    /// stream of the timestamps hangs.
+    fn disconnect(&self) {
+        *self.client.lock() = None;
+    }
+
+    fn config(&self) -> Config {
+        let config =
+            Config::default().with_timeout(REQUEST_TIME).with_grpc_max_decoding_message_size(MAX_ANSWER);
+        match &self.tls {
+            Some(TlsFiles { ca, cert, key }) => config.with_security(ca, cert, key),
+            None => config,
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        match failure {
+            Failure::Conflict(key) => Error::Conflict { key },
+            Failure::Locked(reason) => Error::Busy(reason),
+            Failure::Final(error) => error,
+            failure => Error::Unavailable(failure.to_string()),
+        }
+    }
+}

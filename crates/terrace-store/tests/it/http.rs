@@ -1,0 +1,20 @@
+//! Requests to servers under test over HTTP.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Time within which a running server answers.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// Returns the answer of a server to a GET, if it answers in time.
+pub(crate) fn get(port: u16, path: &str) -> Option<String> {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER).ok()?;
+    stream.set_read_timeout(Some(ANSWER)).ok()?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    Some(String::from_utf8_lossy(&answer).into_owned())
+}
