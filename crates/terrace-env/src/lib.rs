@@ -11,7 +11,7 @@
 //! ```
 //!
 //! [`MemMapping`] is memory directly from the system, and [`prefetch`] loads memory into the
-//! processor caches. [`StickySync`] keeps the first error of the syncs of a file.
+//! processor caches. `crc32c` is the checksum for aarch64. [`StickySync`] keeps the first error of the syncs of a file.
 //!
 //! No other crate uses a file, a clock, a thread or randomness directly. Tests with crashes, faults
 //! and manual clocks are therefore complete.
@@ -29,6 +29,8 @@ mod random;
 mod scheduler;
 mod sticky_sync;
 
+#[cfg(target_arch = "aarch64")]
+pub mod crc32c;
 pub mod fault;
 pub mod mem;
 #[cfg(unix)]
