@@ -1,5 +1,8 @@
 //! The platforms beside x86-64 Linux with glibc.
 
+use std::path::Path;
+use std::process::Command;
+
 use crate::bindings::is_program;
 
 /// A target of Rust.
@@ -110,6 +113,8 @@ impl Platform {
         };
         let emulator = self.emulator().first().map(|name| (*name).to_owned());
         let missing = [Some(compiler), emulator].into_iter().flatten().find(|tool| !is_program(tool));
+        let missing =
+            missing.or_else(|| (!has_standard_library(self.target)).then(|| "Rust for this target".into()));
         missing.map(|tool| format!("no {tool} (make setup)"))
     }
 
@@ -120,6 +125,12 @@ impl Platform {
             _ => &[],
         }
     }
+}
+
+/// Returns whether Rust's standard library for `target` is installed.
+fn has_standard_library(target: &str) -> bool {
+    let rustc = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
+    rustc.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim_end()).is_dir())
 }
 
 impl Runner {

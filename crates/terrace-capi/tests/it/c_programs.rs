@@ -6,7 +6,6 @@
 //! interface in both directions, and leaks.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use terrace_testkit::emulator;
 

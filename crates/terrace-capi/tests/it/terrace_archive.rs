@@ -1,6 +1,7 @@
 //! `libterrace.a`: the C functions under `terrace_` names, for programs that also link LevelDB.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use crate::c_programs::program_output;
 use crate::library::{c_compiler, crate_dir, library_dir, run_command, stock_library};
