@@ -1,8 +1,8 @@
 //! CRC-32C with the instruction of aarch64.
 //!
 //! ```text
-//!   chunk   | lane 0 | lane 1 | lane 2 |     three checksums at the same time: the instruction takes
-//!               crc      0        0          three cycles, and one can start in each cycle
+//!   chunk   | lane 0 | lane 1 | lane 2 |     three checksums at the same time: the instruction
+//!               crc      0        0          takes three cycles, and one can start in each cycle
 //!
 //!   result  shift(shift(lane 0) ^ lane 1) ^ lane 2,  shift: appends the zeros of one lane
 //! ```
@@ -95,8 +95,11 @@ impl ShiftTable {
 
     #[inline]
     fn apply(&self, crc: u32) -> u32 {
-        let [first, second, third, fourth] = crc.to_le_bytes().map(usize::from);
-        self.0[0][first] ^ self.0[1][second] ^ self.0[2][third] ^ self.0[3][fourth]
+        let [first, second, third, fourth] = crc.to_le_bytes();
+        self.0[0][first as usize]
+            ^ self.0[1][second as usize]
+            ^ self.0[2][third as usize]
+            ^ self.0[3][fourth as usize]
     }
 }
 

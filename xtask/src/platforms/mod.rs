@@ -109,7 +109,8 @@ impl Outcome {
         let target = row.target;
         match self {
             Outcome::Built { counts: Some(counts), seconds: [build, tests], .. } => {
-                let (passed, total) = (counts.passed, counts.passed + counts.failed);
+                let passed = counts.passed;
+                let total = passed + counts.failed;
                 let runner = row.runner.name();
                 println!(
                     "{target:<27} built in {build} s   {passed} of {total} tests passed in {tests} s   {runner}"

@@ -230,8 +230,8 @@ mod tests {
         if let Some(path) = std::env::var_os(PATH_ENV_VAR) {
             return write_beyond_limit(Path::new(&path));
         }
-        // The limit holds for a whole process, and the shell makes it ignore the signal. An emulator
-        // runs the tests of another architecture.
+        // The limit holds for a whole process, and the shell makes it ignore the signal. An
+        // emulator runs the tests of another architecture.
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let name = "posix::files::tests::failed_write_leaves_no_part_of_its_data";

@@ -18,7 +18,8 @@
 //!             +-- fork                locks across a fork, detection of forked children
 //! ```
 //!
-//! Durability is `fdatasync` for files and `fsync` for directories (`F_FULLFSYNC` on Apple's systems). Interrupted calls are continued.
+//! Durability is `fdatasync` for files and `fsync` for directories (`F_FULLFSYNC` on Apple's
+//! systems). Interrupted calls are continued.
 //!
 //! A removed file does not stay readable through a handle that reopens it for each read.
 // This module implements the replacement that the lint names.

@@ -1,6 +1,6 @@
 //! Databases that other platforms have written.
 //!
-//! `cargo xtask platforms` runs this test twice on each platform, with one directory for all of them:
+//! `cargo xtask platforms` runs this test twice on each platform, with one directory for all:
 //!
 //! ```text
 //!   DIRECTORY/aarch64-unknown-linux-gnu/snappy     first run: written, unless it exists

@@ -3,7 +3,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::net::SocketAddr;
+use std::time::Duration;
 
 use memmap2::MmapMut;
 use rustix::io::Errno;
@@ -22,8 +24,8 @@ pub(crate) fn sync_file(file: &File) -> io::Result<()> {
     }
 }
 
-/// Allocates space for `len` bytes from `start`, the end of the allocated space, without a change of
-/// the file's length. A signal may interrupt the call.
+/// Allocates space for `len` bytes from `start`, the end of the allocated space, without a change
+/// of the file's length. A signal may interrupt the call.
 pub(crate) fn allocate(file: &File, _start: u64, len: u64) -> rustix::io::Result<()> {
     let mut request = libc::fstore_t {
         fst_flags: libc::F_ALLOCATEALL,
@@ -46,8 +48,8 @@ pub(crate) fn prefetch(file: &File, offset: u64, len: u64) {
         ra_offset: offset,
         ra_count: libc::c_int::try_from(len).unwrap_or(libc::c_int::MAX),
     };
-    // SAFETY: `file` keeps the descriptor open during the call. For this command, `fcntl` only reads
-    // `advice`, which lives until the call returns. A failure means that the read is slower.
+    // SAFETY: `file` keeps the descriptor open during the call. For this command, `fcntl` only
+    // reads `advice`, which lives until the call returns. A failure means that the read is slower.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_RDADVISE, &raw mut advice) };
 }
 
@@ -84,6 +86,31 @@ pub(crate) fn random_seed() -> Option<u64> {
 
 /// Does nothing: the system chooses the size of its pages.
 pub(crate) fn use_huge_pages(_map: &MmapMut) {}
+
+/// Fails: all sockets have a path on this system.
+pub(crate) fn abstract_address(_name: &[u8]) -> io::Result<SocketAddr> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Option of `netinet/tcp.h`: seconds of retransmissions before the system drops a connection.
+const TCP_RXT_CONNDROPTIME: libc::c_int = 0x80;
+
+/// Limits the time in which the peer of a TCP connection acknowledges nothing, in whole seconds.
+pub(crate) fn set_unsent_timeout(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
+    let seconds = libc::c_int::try_from(timeout.as_secs().max(1)).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the descriptor is open during the call, which reads `size_of::<c_int>()` bytes of
+    // `seconds`.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            TCP_RXT_CONNDROPTIME,
+            (&raw const seconds).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
 
 fn to_offset(value: u64) -> rustix::io::Result<libc::off_t> {
     libc::off_t::try_from(value).map_err(|_| Errno::FBIG)

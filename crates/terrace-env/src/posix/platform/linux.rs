@@ -3,6 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
+#[cfg(target_os = "android")]
+use std::os::android::net::SocketAddrExt;
+use std::os::fd::BorrowedFd;
+#[cfg(target_os = "linux")]
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
+use std::time::Duration;
 
 use memmap2::{Advice, MmapMut};
 use rustix::fs::FallocateFlags;
@@ -12,8 +19,8 @@ pub(crate) fn sync_file(file: &File) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Allocates space for `len` bytes from `start`, without a change of the file's length. A signal may
-/// interrupt the call.
+/// Allocates space for `len` bytes from `start`, without a change of the file's length. A signal
+/// may interrupt the call.
 pub(crate) fn allocate(file: &File, start: u64, len: u64) -> rustix::io::Result<()> {
     rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, start, len)
 }
@@ -53,4 +60,15 @@ pub(crate) fn random_seed() -> Option<u64> {
 pub(crate) fn use_huge_pages(map: &MmapMut) {
     // Without huge pages, the mapping is only slower.
     let _ = map.advise(Advice::HugePage);
+}
+
+/// Returns the address of a socket with a name outside of the file system.
+pub(crate) fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(name)
+}
+
+/// Limits the time in which the peer of a TCP connection acknowledges nothing.
+pub(crate) fn set_unsent_timeout(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
+    let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+    Ok(rustix::net::sockopt::set_tcp_user_timeout(socket, milliseconds)?)
 }

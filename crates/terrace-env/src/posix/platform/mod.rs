@@ -1,14 +1,16 @@
 //! Calls that Linux and Apple's systems have in different forms.
 //!
 //! ```text
-//!                    linux                      apple
-//!   sync_file        fdatasync                  F_FULLFSYNC, or fsync where it is refused
-//!   allocate         fallocate                  F_PREALLOCATE
-//!   prefetch         posix_fadvise              F_RDADVISE
-//!   next_data        SEEK_DATA                  none: holes are read as zeros
-//!   physical_memory  sysinfo                    sysctl hw.memsize
-//!   random_seed      getrandom                  getentropy
-//!   use_huge_pages   MADV_HUGEPAGE              none: the system decides
+//!                       linux                         apple
+//!   sync_file           fdatasync                     F_FULLFSYNC, or fsync where it is refused
+//!   allocate            fallocate                     F_PREALLOCATE
+//!   prefetch            posix_fadvise                 F_RDADVISE
+//!   next_data           SEEK_DATA                     none: holes are read as zeros
+//!   physical_memory     sysinfo                       sysctl hw.memsize
+//!   random_seed         getrandom                     getentropy
+//!   use_huge_pages      MADV_HUGEPAGE                 none: the system decides
+//!   abstract_address    name that begins with byte 0  none
+//!   set_unsent_timeout  TCP_USER_TIMEOUT              TCP_RXT_CONNDROPTIME
 //! ```
 //!
 //! A new system of the POSIX family is a file of this folder with these functions.
