@@ -48,7 +48,7 @@ const ON_A_MAC: &str = "this is no Mac; .ci/platform-test tests one";
 /// Programs and libraries of a Mac.
 const FOR_A_MAC: Share = Share {
     built: &["terrace-cli", "terrace-capi", "terrace-torture"],
-    tested: &["terrace-env", "terrace-format"],
+    tested: &["terrace-env", "terrace-format", "terrace"],
     skipped: &[],
 };
 

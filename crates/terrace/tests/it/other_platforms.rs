@@ -66,7 +66,7 @@ fn writes() -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut write = |n: usize| {
         let key =
             [&bytes(2, 256), format!("{}", n % 7000).as_bytes(), &bytes(lengths.below(20), 256)].concat();
-        let value = (n % 11 != 0).then(|| bytes(lengths.below(200), 5));
+        let value = (!n.is_multiple_of(11)).then(|| bytes(lengths.below(200), 5));
         (key, value)
     };
     let mut writes: Vec<_> = (0..WRITES).map(&mut write).collect();
@@ -140,7 +140,7 @@ fn same_tables_and_entries() {
     for kind in BLOCK_KINDS {
         let written = directory.join(&platform).join(kind.name);
         if !written.exists() {
-            std::fs::create_dir_all(written.parent().unwrap()).unwrap();
+            files::create_directory(written.parent().unwrap());
             write_database(&written, &(kind.settings)());
         }
         let own_tables = tables(&written);
