@@ -1,7 +1,7 @@
 # Everything one does here. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build lib install uninstall deb run test msrv bench doc notices package packages
+.PHONY: help setup build lib install uninstall deb run test platforms msrv bench doc notices package packages
 
 TARGET := $${CARGO_TARGET_DIR:-target}
 PREFIX := /usr/local
@@ -58,6 +58,11 @@ test:  ## Check everything: format, lints, tidiness, tests, a share of every att
 	cargo xtask check
 	cargo xtask bindings
 	cargo xtask redis-suites --share
+	cargo xtask platforms
+
+platforms:  ## Build and test for all other platforms, with emulators: ARM, musl, macOS
+	@.ci/setup
+	cargo xtask platforms --all
 
 msrv:  ## Check with the oldest supported Rust
 	@.ci/msrv

@@ -31,13 +31,14 @@ for name in libleveldb.so libleveldb.so.1; do
 done
 
 # merge SYMBOLS OBJECT [LD-ARGUMENT..]: makes one object of the archive, with SYMBOLS and the code that they need.
-# Rust's standard library brings bitcode, which is useless here and invalid after the merge.
+# Rust's standard library brings bitcode and a table of addresses, which are useless here and invalid after the merge.
 merge() {
     symbols=$1 object=$2
     shift 2
     sed -e 's/^/-u /' "$symbols" >"$work/roots"
     "${LD:-ld}" -r --gc-sections --force-group-allocation @"$work/roots" "$@" --whole-archive "$archive" -o "$object"
-    "${OBJCOPY:-objcopy}" --strip-debug --remove-section=.llvmbc --remove-section=.llvmcmd "$object"
+    "${OBJCOPY:-objcopy}" --strip-debug --remove-section=.llvmbc --remove-section=.llvmcmd --remove-section=.llvm_addrsig \
+        "$object"
 }
 merge "$work/symbols" "$work/leveldb.o" @"$work/aliases"
 "${OBJCOPY:-objcopy}" --keep-global-symbols="$work/symbols" "$work/leveldb.o"

@@ -118,12 +118,13 @@ impl Language {
 }
 
 /// Target directory of Cargo, as an absolute path.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let chosen = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     root().join(chosen)
 }
 
-fn is_program(name: &str) -> bool {
+/// Returns whether a directory of `PATH` has the program.
+pub(crate) fn is_program(name: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|directory| directory.join(name).is_file())
 }

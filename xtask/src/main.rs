@@ -10,6 +10,7 @@
 
 mod benchmarks;
 mod bindings;
+mod platforms;
 mod sanitize;
 mod serve_benchmarks;
 mod suites;
@@ -66,6 +67,11 @@ static COMMANDS: &[Command] = &[
         name: "bindings",
         help: "Check the bindings for other languages: [LANGUAGE ...]",
         run: bindings::run,
+    },
+    Command {
+        name: "platforms",
+        help: "Build and test for other platforms: [--all] [TARGET ...]",
+        run: platforms::run,
     },
     Command {
         name: "redis-suites",

@@ -22,6 +22,11 @@
 //! Commands use databases through the crate `terrace` only; `terrace-format` decodes single files.
 //! This crate translates between the command line and the engine and has no logic of its own.
 
+/// Allocator of the static program: the one of musl makes threads wait for each other.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod cli;
 mod command;
 mod condition;

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! [`MemMapping`] is memory directly from the system, and [`prefetch`] loads memory into the
-//! processor caches. [`StickySync`] keeps the first error of the syncs of a file.
+//! processor caches. `crc32c` is the checksum for aarch64, and [`sockets`] has options of sockets.
+//! [`StickySync`] keeps the first error of the syncs of a file.
 //!
 //! No other crate uses a file, a clock, a thread or randomness directly. Tests with crashes, faults
 //! and manual clocks are therefore complete.
@@ -29,10 +30,14 @@ mod random;
 mod scheduler;
 mod sticky_sync;
 
+#[cfg(target_arch = "aarch64")]
+pub mod crc32c;
 pub mod fault;
 pub mod mem;
 #[cfg(unix)]
 pub mod posix;
+#[cfg(unix)]
+pub mod sockets;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;

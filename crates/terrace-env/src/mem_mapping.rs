@@ -2,7 +2,7 @@
 
 use std::io;
 
-use memmap2::{Advice, MmapMut};
+use memmap2::MmapMut;
 
 /// Size of a huge page in bytes.
 const HUGE_PAGE_SIZE: usize = 2 << 20;
@@ -22,8 +22,8 @@ impl MemMapping {
         let map = MmapMut::map_anon(len)?;
         if len.is_multiple_of(HUGE_PAGE_SIZE) {
             // Random inserts into a large memtable would miss the translation cache of the
-            // processor. Without huge pages, the mapping is only slower.
-            let _ = map.advise(Advice::HugePage);
+            // processor.
+            crate::posix::platform::use_huge_pages(&map);
         }
         Ok(MemMapping { map })
     }

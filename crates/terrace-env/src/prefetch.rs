@@ -10,17 +10,33 @@ const CACHE_LINE_SIZE: usize = 64;
 /// Without such an instruction, the function does nothing.
 #[inline]
 pub fn prefetch<T>(address: *const T, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
     for line in 0..bytes.div_ceil(CACHE_LINE_SIZE) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let line_address = address.cast::<i8>().wrapping_add(line * CACHE_LINE_SIZE);
-        // SAFETY: `_mm_prefetch` reads no memory and cannot fault, so every address is valid. SSE
-        // is part of x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line_address) };
+        prefetch_line(address.cast::<i8>().wrapping_add(line * CACHE_LINE_SIZE));
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (address, bytes);
 }
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn prefetch_line(address: *const i8) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: `_mm_prefetch` reads no memory and cannot fault, so every address is valid. SSE
+    // is part of x86-64.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn prefetch_line(address: *const i8) {
+    // SAFETY: `prfm` is a hint. It changes no register and no memory and cannot fault, so every
+    // address is valid.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[inline(always)]
+fn prefetch_line(_address: *const i8) {}
 
 #[cfg(test)]
 mod tests {

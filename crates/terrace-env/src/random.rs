@@ -70,7 +70,7 @@ impl SystemRandom {
 /// numbers are not for secrets, and the hash maps of the standard library would panic.
 #[cfg(unix)]
 fn system_seed() -> u64 {
-    crate::posix::random_seed().unwrap_or_else(fallback_seed)
+    crate::posix::platform::random_seed().unwrap_or_else(fallback_seed)
 }
 
 /// Returns a seed from the system. The standard library seeds its hash maps from there. An empty

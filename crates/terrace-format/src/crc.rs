@@ -6,6 +6,11 @@
 //!
 //! A checksum over bytes that contain their own checksums is weak, so the stored number is masked.
 
+#[cfg(not(target_arch = "aarch64"))]
+use ::crc32c;
+#[cfg(target_arch = "aarch64")]
+use terrace_env::crc32c;
+
 const MASK_DELTA: u32 = 0xa282_ead8;
 
 /// Returns the checksum of `bytes`.

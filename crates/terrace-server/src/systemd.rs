@@ -1,7 +1,6 @@
 //! Messages to systemd, and sockets from it.
 
 use std::io;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ pub(crate) fn notify(message: &str) {
 
 fn send(path: &[u8], message: &str) -> io::Result<()> {
     let address = match path {
-        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        [b'@', name @ ..] => terrace_env::sockets::abstract_address(name)?,
         path => SocketAddr::from_pathname(String::from_utf8_lossy(path).as_ref())?,
     };
     let socket = UnixDatagram::unbound()?;

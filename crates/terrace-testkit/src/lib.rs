@@ -5,6 +5,7 @@
 //!   op, model, differential   random operations as data, expected answers, and the comparison
 //!   stock_leveldb             the distribution's LevelDB, loaded at run time
 //!   crafted                   databases that are assembled byte by byte
+//!   emulator                  programs of another architecture
 //! ```
 //!
 //! For tests only: failures panic, and files are created without an environment. This crate does
@@ -12,6 +13,7 @@
 
 pub mod crafted;
 pub mod differential;
+pub mod emulator;
 pub mod model;
 pub mod op;
 pub mod rng;

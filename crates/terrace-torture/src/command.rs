@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::counters::Counters;
 use crate::fuzz::{self, TARGETS, Target, libfuzzer};
+#[cfg(target_os = "linux")]
 use crate::harness::alternate::terrace_turn::{self, TurnArgs};
 #[cfg(target_os = "linux")]
 use crate::harness::file_systems::{self, DiskJob};

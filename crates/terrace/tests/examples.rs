@@ -6,9 +6,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use terrace::{Db, Options};
+use terrace_testkit::emulator;
 
 /// Path of an example's program, beside the folder of this test's program.
 fn program(name: &str) -> PathBuf {
@@ -27,7 +27,7 @@ fn output(name: &str, directory: &Path) -> Option<String> {
         eprintln!("skipped: {} does not exist; `cargo build --examples` makes it", program.display());
         return None;
     }
-    let output = Command::new(program).arg(directory).output().unwrap();
+    let output = emulator::command(program).arg(directory).output().unwrap();
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     Some(String::from_utf8(output.stdout).unwrap())
 }

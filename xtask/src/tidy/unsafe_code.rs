@@ -28,6 +28,7 @@ static ALLOWED: &[(&str, &str)] = &[
         "crates/terrace-cli/src/terminal/closed_output.rs",
         "registers a function that runs before Rust's runtime",
     ),
+    ("crates/terrace-env/src/crc32c.rs", "computes checksums with the instruction of aarch64"),
     ("crates/terrace-env/src/mapped_slice.rs", "keeps a part of a mapped file together with the file"),
     ("crates/terrace-env/src/prefetch.rs", "prefetches cache lines"),
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),

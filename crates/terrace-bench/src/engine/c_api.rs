@@ -101,9 +101,11 @@ impl Library {
 /// Loads the library at `path`, or the system's library of that name.
 pub(super) fn load_library(path: &Path) -> Result<libloading::Library> {
     // SAFETY: loading a storage library only runs the constructors of its own globals.
-    unsafe { libloading::Library::new(path) }.map_err(|e| match std::error::Error::source(&e) {
-        Some(source) => source.to_string(),
-        None => e.to_string(),
+    unsafe { libloading::Library::new(path) }.map_err(|e| {
+        let reason = std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
+        let path = path.display().to_string();
+        // Not every C library names the file.
+        if reason.contains(&path) { reason } else { format!("{path}: {reason}") }
     })
 }
 

@@ -1,8 +1,9 @@
-/* Runs another program of this directory in a thread with a stack of STACK_SIZE bytes. The compiler
- * renames the main function of that program. */
+/* Runs another program of this directory in a thread with a stack of STACK_SIZE bytes, or the smallest
+ * one of the system. The compiler renames the main function of that program. */
 
 #undef main
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -18,7 +19,8 @@ int main(void) {
   pthread_t thread;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  if (pthread_attr_setstacksize(&attributes, STACK_SIZE) != 0) puts("the system refuses the stack size");
+  size_t size = STACK_SIZE < PTHREAD_STACK_MIN ? PTHREAD_STACK_MIN : STACK_SIZE;
+  if (pthread_attr_setstacksize(&attributes, size) != 0) puts("the system refuses the stack size");
   if (pthread_create(&thread, &attributes, run, &result) != 0) puts("the system refuses the thread");
   pthread_join(thread, NULL);
   return result;

@@ -23,13 +23,14 @@
 
 using namespace leveldb;
 
-// Returns the offset in bytes of a virtual method's slot in the virtual table, plus one.
+// Returns the offset in bytes of a virtual method's slot in the virtual table, plus one. On ARM, the one is in the
+// second word.
 template <typename Method>
 static size_t Slot(Method method) {
   size_t representation[2];
   static_assert(sizeof(representation) == sizeof(method), "of the Itanium ABI");
   std::memcpy(representation, &method, sizeof(method));
-  return representation[0];
+  return representation[0] + (representation[1] & 1);
 }
 
 #define TYPE(type) std::printf("%s: %zu bytes, aligned to %zu, %s\n", #type, sizeof(type), alignof(type), typeid(type).name())

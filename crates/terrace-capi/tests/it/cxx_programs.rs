@@ -10,10 +10,10 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::c_programs::program_output;
-use crate::library::{archive, crate_dir, library_dir, run_command, stock_library};
+use crate::library::{archive, crate_dir, cxx_compiler, library_dir, run_command, stock_library};
 
 fn compiler(flags: &[&str]) -> Command {
-    let mut cxx = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
+    let mut cxx = cxx_compiler();
     cxx.args(["-Wall", "-Wextra", "-Werror", "-O1", "-g"]).args(flags);
     cxx
 }

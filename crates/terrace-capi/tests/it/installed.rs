@@ -4,7 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::library::{crate_dir, has_program, library_dir, run_command, stock_library};
+use terrace_testkit::emulator;
+
+use crate::library::{
+    c_compiler, crate_dir, cxx_compiler, has_program, library_dir, run_command, stock_library,
+};
 
 /// Command that installs to `prefix`.
 fn install(prefix: &Path) -> Command {
@@ -157,7 +161,7 @@ fn program_of_another_distribution() {
     let stub = directory.path().join("libleveldb.so");
     let source = directory.path().join("stub.c");
     std::fs::write(&source, "int leveldb_major_version(void) { return 0; }\n").unwrap();
-    let mut compile = Command::new("cc");
+    let mut compile = c_compiler();
     run_command(compile.args(["-shared", "-Wl,-soname,libleveldb.so.1", "-o"]).arg(&stub).arg(&source));
     let program = directory.path().join("program");
     std::fs::write(
@@ -165,9 +169,9 @@ fn program_of_another_distribution() {
         "int leveldb_major_version(void);\nint main(void) { return leveldb_major_version() == 1 ? 0 : 1; }\n",
     )
     .unwrap();
-    run_command(Command::new("cc").arg(&source).arg(&stub).arg("-o").arg(&program));
+    run_command(c_compiler().arg(&source).arg(&stub).arg("-o").arg(&program));
     let prefix = prefix(directory.path());
-    run_command(Command::new(program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+    run_command(emulator::command(program).env("LD_LIBRARY_PATH", prefix.join("lib")));
 }
 
 /// Programs with the static libraries need no shared library of LevelDB.
@@ -189,15 +193,15 @@ fn static_libraries() {
     {
         let program = directory.path().join("program");
         let object = directory.path().join("program.o");
-        let compiler = if source.extension().is_some_and(|e| e == "c") { "cc" } else { "c++" };
-        let mut compile = Command::new(compiler);
+        let is_c = source.extension().is_some_and(|e| e == "c");
+        let mut compile = if is_c { c_compiler() } else { cxx_compiler() };
         compile.arg("-DLEVELDB_SHARED_LIBRARY").arg("-I").arg(prefix.join("include")).arg("-c").arg(&source);
         run_command(compile.arg("-o").arg(&object));
-        let mut link = Command::new("c++");
+        let mut link = cxx_compiler();
         link.arg(&object).arg(prefix.join("lib/libmemenv.a")).arg(prefix.join("lib/libleveldb.a"));
         run_command(link.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program));
-        assert_eq!(stdout_of(Command::new(&program).current_dir(&directory)), expected);
-        let libraries = stdout_of(Command::new("ldd").arg(&program));
+        assert_eq!(stdout_of(emulator::command(&program).current_dir(&directory)), expected);
+        let libraries = stdout_of(Command::new("readelf").arg("-d").arg(&program));
         assert!(!libraries.contains("leveldb"), "{libraries}");
     }
     let symbols = stdout_of(

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use terrace_testkit::emulator;
+
 /// Directory of the crate.
 pub(crate) fn crate_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -40,6 +42,9 @@ pub(crate) fn archive() -> PathBuf {
 
 /// Returns the system's LevelDB, if it is installed.
 pub(crate) fn stock_library() -> Option<PathBuf> {
+    if is_emulated("libleveldb.so.1d of the system is for another processor") {
+        return None;
+    }
     let known = Command::new("sh").args(["-c", "PATH=$PATH:/sbin:/usr/sbin ldconfig -p"]).output().unwrap();
     let known = String::from_utf8_lossy(&known.stdout).into_owned();
     let line = known.lines().find(|line| line.contains("libleveldb.so.1d"));
@@ -50,8 +55,20 @@ pub(crate) fn stock_library() -> Option<PathBuf> {
     found
 }
 
-/// Returns whether the system has `program`.
+/// Returns whether an emulator runs these tests. Then `reason` says what cannot be tested.
+pub(crate) fn is_emulated(reason: &str) -> bool {
+    let is_emulated = !emulator::words().is_empty();
+    if is_emulated {
+        print_to_stderr(&format!("NOT TESTED: {reason}"));
+    }
+    is_emulated
+}
+
+/// Returns whether the system has `program`, which builds and runs programs for the processor.
 pub(crate) fn has_program(program: &str) -> bool {
+    if is_emulated(&format!("{program} builds for another processor")) {
+        return false;
+    }
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
         missing(program);
@@ -69,6 +86,16 @@ fn missing(what: &str) {
 pub(crate) fn print_to_stderr(what: &str) {
     // An error is ignored, because the message is not part of the test.
     let _ = writeln!(std::io::stderr(), "{what}");
+}
+
+/// Returns the compiler for C: the one of the architecture of these tests.
+pub(crate) fn c_compiler() -> Command {
+    Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
+}
+
+/// Returns the compiler for C++.
+pub(crate) fn cxx_compiler() -> Command {
+    Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()))
 }
 
 /// Runs `command`, which must succeed.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use crate::c_programs::program_output;
-use crate::library::{crate_dir, library_dir, run_command, stock_library};
+use crate::library::{c_compiler, crate_dir, library_dir, run_command, stock_library};
 
 /// Returns the symbols of the archive that `nm` lists with a flag.
 fn symbols_of_archive(flag: &str) -> BTreeSet<String> {
@@ -51,7 +51,7 @@ fn one_program_with_leveldb_and_terrace() {
     let Some(stock) = stock_library() else { return };
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("beside_leveldb");
-    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    let mut cc = c_compiler();
     cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1"])
         .arg("-I")
         .arg(crate_dir().join("../../include"));

@@ -14,12 +14,12 @@ use rustix::io::{Errno, fcntl_getfd};
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Function that the C library calls before `main`.
-// SAFETY: the section `.init_array` is a table of C functions that get `argc`, `argv` and `envp`.
+// SAFETY: both sections are tables of C functions that get `argc`, `argv` and `envp`.
 // A C function without parameters may be called with these arguments. `inspect` needs nothing that
 // the runtime prepares in `main`: it makes one system call and one store.
-#[cfg(target_os = "linux")]
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 static INSPECT_BEFORE_MAIN: extern "C" fn() = inspect;
 
 extern "C" fn inspect() {

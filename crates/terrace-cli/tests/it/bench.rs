@@ -105,7 +105,9 @@ fn list_builds_nothing() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("pebble"), "{text}");
     assert!(!trial.path("bin/go.log").exists(), "go was called");
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    // A path is never divided.
+    let mut lines = text.lines().filter(|line| line.trim().contains(' '));
+    assert!(lines.all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]

@@ -5,8 +5,6 @@
     reason = "creates a directory, and writes to a device that is always full"
 )]
 
-use std::process::Command;
-
 use crate::cli_test::CliTest;
 
 const COMMANDS: &[&str] = &[
@@ -188,7 +186,11 @@ fn all_manual_pages_in_a_directory() {
 fn help_on_a_full_disk() {
     for word in ["--help", "--version", "man"] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let ended = Command::new(env!("CARGO_BIN_EXE_terrace")).arg(word).stdout(full).output().unwrap();
+        let ended = std::process::Command::new(env!("CARGO_BIN_EXE_terrace"))
+            .arg(word)
+            .stdout(full)
+            .output()
+            .unwrap();
         assert_eq!(ended.status.code(), Some(4), "{word}");
         assert!(
             String::from_utf8_lossy(&ended.stderr).starts_with("terrace: standard output: "),

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::file_size_limit::FileSizeLimit;
+use super::platform;
 use super::reopened_file::ReopenedFile;
 use crate::error::{FileError, Result};
 use crate::fs::{SequentialFile, WritableFile};
@@ -44,29 +45,12 @@ impl SequentialFile for PosixSequentialFile {
 
     fn skip_hole(&mut self, unit: u64) -> Result<u64> {
         let end = self.file.metadata().map_err(|e| FileError::new("stat", &self.path, e))?.len();
-        let data = next_data(&self.file, self.offset, end);
+        let data = platform::next_data(&self.file, self.offset, end);
         let hole = data.min(end).saturating_sub(self.offset);
         let skipped = hole - hole % unit.max(1);
         self.offset += skipped;
         Ok(skipped)
     }
-}
-
-/// Returns the offset of the first data at or after `offset`, and `end` if there are none. Returns
-/// `offset` if the file system does not know.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn next_data(file: &File, offset: u64, end: u64) -> u64 {
-    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
-        Ok(data) => data,
-        Err(rustix::io::Errno::NXIO) => end,
-        Err(_) => offset,
-    }
-}
-
-/// Returns `offset`: holes are read as zeros on this system.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn next_data(_file: &File, offset: u64, _end: u64) -> u64 {
-    offset
 }
 
 /// Reads once at `offset` and repeats interrupted calls.
@@ -199,7 +183,8 @@ impl WritableFile for PosixWritableFile {
         self.flush()?;
         self.open_file()?;
         let Some(file) = &self.file else { return Ok(()) };
-        self.syncs.sync_with(|| file.sync_data().map_err(|e| FileError::new("fdatasync", &self.path, e)))
+        self.syncs
+            .sync_with(|| platform::sync_file(file).map_err(|e| FileError::new("fdatasync", &self.path, e)))
     }
 
     fn close(&mut self) -> Result<()> {
@@ -245,12 +230,13 @@ mod tests {
         if let Some(path) = std::env::var_os(PATH_ENV_VAR) {
             return write_beyond_limit(Path::new(&path));
         }
-        // The limit holds for a whole process, and the shell makes it ignore the signal.
+        // The limit holds for a whole process, and the shell makes it ignore the signal. An
+        // emulator runs the tests of another architecture.
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let name = "posix::files::tests::failed_write_leaves_no_part_of_its_data";
         let run = Command::new("sh")
-            .args(["-c", "trap '' XFSZ; exec \"$0\" --exact \"$1\""])
+            .args(["-c", "trap '' XFSZ; exec $TERRACE_EMULATOR \"$0\" --exact \"$1\""])
             .arg(std::env::current_exe().unwrap())
             .arg(name)
             .env(PATH_ENV_VAR, &path)

@@ -470,12 +470,14 @@ mod tests {
     }
 
     /// Takes a lock in a process with ordinary record locks only.
+    #[cfg(target_os = "linux")]
     fn lock_with_process_lock(path: &Path, mode: LockMode) -> PosixFileLock {
         let file = open_lock_file(path, mode).unwrap();
         lock_opened_file(&mut PROCESS_LOCKS.lock(), path, file, mode, RecordLock::Process).unwrap()
     }
 
     /// Returns true if another owner, such as another process, can take an exclusive lock.
+    #[cfg(target_os = "linux")]
     fn can_be_locked(path: &Path) -> bool {
         let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
         // A lock of a file description conflicts with the ordinary lock of the same process.

@@ -30,7 +30,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use terrace_sync::mutant;
 use terrace_sync::native_locks::Mutex;
@@ -39,6 +38,7 @@ use super::file_size_limit::FileSizeLimit;
 use super::limits::{ResourceLimits, ResourcePermit};
 use super::log_method::LogMethod;
 use super::mapped_log::LogMapping;
+use super::platform;
 use super::reopened_file::ReopenedFile;
 use crate::error::{FileError, Result};
 use crate::fs::{LOG_FILE_BLOCK_SIZE, LogFile, MIN_LOG_END_ZEROS, MappedLogs};
@@ -126,9 +126,7 @@ impl Growth {
         let allocate_to = |goal: u64| {
             file.with(|file| {
                 let len = goal - self.allocated;
-                Ok(rustix::io::retry_on_intr(|| {
-                    fallocate(file, FallocateFlags::KEEP_SIZE, self.allocated, len)
-                })?)
+                Ok(rustix::io::retry_on_intr(|| platform::allocate(file, self.allocated, len))?)
             })
         };
         let doubled = self.allocated + self.allocated.min(MAX_ALLOCATION_STEP);
@@ -222,7 +220,7 @@ impl PosixLogFile {
                 return Ok(());
             }
         }
-        self.file.with(File::sync_data)
+        self.file.with(platform::sync_file)
     }
 
     /// Writes into the last block of the file, over zeros.

@@ -7,8 +7,6 @@
 use std::fmt;
 use std::fs::File;
 
-use terrace_sync::mutant;
-
 use crate::fs::MappedLogs;
 #[cfg(target_os = "linux")]
 use magic::{EXT4, TMPFS, XFS};
@@ -53,7 +51,7 @@ impl LogMethod {
         let Ok(statistics) = rustix::fs::fstatfs(file) else {
             return LogMethod::appended("the file system does not tell its type");
         };
-        if mutant!(LogMappedOnEveryFileSystem) {
+        if terrace_sync::mutant!(LogMappedOnEveryFileSystem) {
             return LogMethod::mapped("ext4 writes in place");
         }
         match statistics.f_type as u32 {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
 
+use super::platform;
+
 /// Returns the smallest of these limits in bytes: the memory of the machine, the limits of the
 /// process's control group and its ancestors, and the resource limits of the process. Returns the
 /// greatest number if none is known.
@@ -14,7 +16,7 @@ pub(super) fn detect() -> u64 {
         .lines()
         .flat_map(cgroup_limit_files)
         .filter_map(|file| read_limit(&file))
-        .chain([physical_memory()])
+        .chain([platform::physical_memory()])
         .chain(address_space_limit())
         .chain(data_limit())
         .min()
@@ -59,13 +61,6 @@ fn parse_status(status: &str, row: &str) -> Option<u64> {
     let size = status.lines().find_map(|line| line.strip_prefix(row))?;
     let kib: u64 = size.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1 << 10)
-}
-
-fn physical_memory() -> u64 {
-    let info = rustix::system::sysinfo();
-    #[allow(clippy::useless_conversion, reason = "32 bits on some machines")]
-    let units = u64::from(info.totalram);
-    units.saturating_mul(u64::from(info.mem_unit.max(1)))
 }
 
 /// Returns the files that may limit a control group.

@@ -10,6 +10,7 @@
 //!             +-- file_size_limit     maximum size of files, checked before each write
 //!             +-- log_file            logs, mapped (mapped_log) or appended
 //!             +-- log_method          choice between the two (xfs_geometry)
+//!             +-- platform            calls that Linux and Apple's systems have in different forms
 //!             +-- process             processor times of this process
 //!             +-- lock                database lock against every kind of LevelDB
 //!             +-- lock_holder         process that holds a conflicting lock
@@ -17,8 +18,8 @@
 //!             +-- fork                locks across a fork, detection of forked children
 //! ```
 //!
-//! Durability is `fdatasync` for files and `fsync` for directories (`F_FULLFSYNC` on Apple systems,
-//! through the standard library). Interrupted calls are continued.
+//! Durability is `fdatasync` for files and `fsync` for directories (`F_FULLFSYNC` on Apple's
+//! systems). Interrupted calls are continued.
 //!
 //! A removed file does not stay readable through a handle that reopens it for each read.
 // This module implements the replacement that the lint names.
@@ -37,6 +38,7 @@ mod log_method;
 mod mapped_log;
 mod memory_limit;
 mod open;
+pub(crate) mod platform;
 mod process;
 mod random_access_file;
 mod reopened_file;
@@ -271,7 +273,8 @@ fn is_circular_link(e: &io::Error) -> bool {
 /// Returns true for the errors of a file system, a system or a sandbox that cannot sync
 /// directories. Nothing more durable is possible then.
 fn is_refused_directory_sync(e: &io::Error) -> bool {
-    const REFUSALS: [i32; 4] = [libc::EINVAL, libc::ENOSYS, libc::EOPNOTSUPP, libc::EPERM];
+    // ENOTSUP and EOPNOTSUPP are one number on Linux and two on Apple's systems.
+    const REFUSALS: [i32; 5] = [libc::EINVAL, libc::ENOSYS, libc::ENOTSUP, libc::EOPNOTSUPP, libc::EPERM];
     e.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno))
 }
 
@@ -279,15 +282,9 @@ fn is_refused_directory_sync(e: &io::Error) -> bool {
 /// file systems, the file has too many links, the file system or a sandbox has none, or the system
 /// protects files of other users from links.
 fn is_refused_link(e: &io::Error) -> bool {
-    const REFUSALS: [i32; 5] = [libc::EXDEV, libc::EMLINK, libc::EPERM, libc::ENOSYS, libc::EOPNOTSUPP];
+    const REFUSALS: [i32; 6] =
+        [libc::EXDEV, libc::EMLINK, libc::EPERM, libc::ENOSYS, libc::ENOTSUP, libc::EOPNOTSUPP];
     e.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno))
-}
-
-/// Returns a random number, or `None` if the system refuses.
-pub(crate) fn random_seed() -> Option<u64> {
-    let mut seed = [0; 8];
-    let len = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty()).ok()?;
-    (len == seed.len()).then(|| u64::from_ne_bytes(seed))
 }
 
 fn open_error(path: &Path) -> impl Fn(io::Error) -> FileError {

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use socket2::SockRef;
+use terrace_env::sockets::set_unsent_timeout;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
@@ -88,8 +88,7 @@ where
     F: Fn(Request<Incoming>) -> R,
     R: Future<Output = HttpResponse>,
 {
-    let socket = SockRef::from(&stream);
-    if stream.set_nodelay(true).is_err() || socket.set_tcp_user_timeout(Some(MAX_UNSENT_TIME)).is_err() {
+    if stream.set_nodelay(true).is_err() || set_unsent_timeout(&stream, MAX_UNSENT_TIME).is_err() {
         return;
     }
     let service = service_fn(move |request| {

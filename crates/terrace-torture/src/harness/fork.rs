@@ -15,8 +15,10 @@
 pub(crate) mod forker;
 
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Once;
+
+use terrace_testkit::emulator;
 
 use super::Harness;
 use crate::counters::{Counter, Counters};
@@ -59,7 +61,7 @@ fn run_daemon(seed: u64, counters: &Counters) -> Result<(), String> {
 fn run(seed: u64, mode: ForkMode) -> Result<(), String> {
     let describe = |error: std::io::Error| format!("the forking process did not start: {error}");
     let dir = tempfile::tempdir().map_err(describe)?;
-    let mut child = Command::new(std::env::current_exe().map_err(describe)?)
+    let mut child = emulator::command(std::env::current_exe().map_err(describe)?)
         .arg("fork")
         .arg(dir.path())
         .arg(seed.to_string())

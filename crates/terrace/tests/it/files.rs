@@ -61,6 +61,11 @@ pub(crate) fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
 }
 
+/// Creates a directory and its parents.
+pub(crate) fn create_directory(path: &Path) {
+    std::fs::create_dir_all(path).unwrap();
+}
+
 /// Copies a file with its permission bits.
 pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::copy(from, to).unwrap();

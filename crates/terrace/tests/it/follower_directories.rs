@@ -1,11 +1,11 @@
 //! Followers of directories that they cannot follow, or cannot write to.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::Command;
 
 use terrace::{Db, ErrorKind, FollowOptions, Options};
 use terrace_format::log::RecordWriter;
+use terrace_testkit::emulator;
 
 use crate::followers::{busy, write_history};
 use crate::{files, process};
@@ -73,14 +73,14 @@ fn rocksdb_directory() {
     }
 }
 
-/// Command that starts the test program in `program` as a user without special rights.
-fn unprivileged(program: &Path, is_root: bool) -> Command {
+/// Command that executes its last arguments as a user without special rights.
+fn unprivileged(is_root: bool) -> Command {
     let mut shell = Command::new("sh");
     let user = match is_root {
         true => format!("setpriv --reuid {USER} --regid {USER} --clear-groups"),
         false => "env".to_owned(),
     };
-    shell.arg("-c").arg(format!("exec {user} {} \"$@\"", program.display()));
+    shell.arg("-c").arg(format!("exec {user} \"$0\" \"$@\""));
     shell
 }
 
@@ -97,15 +97,17 @@ fn directory_without_permission() {
     write_history(&db, 1..=2000);
     db.flush().unwrap();
     write_history(&db, 2001..=2100);
+    // A compaction would remove the table whose permission changes.
+    db.suspend_compactions().unwrap();
     let manifest = files::only(&path, "MANIFEST-");
     files::set_mode(&manifest, 0o000);
-    let is_root = process::run_by(unprivileged(&program, false), "follow", &path) == "ok";
+    let is_root = process::run_copy_by(unprivileged(false), &program, "follow", &path) == "ok";
     files::set_mode(&manifest, 0o644);
-    let probe = unprivileged(&program, is_root).args(["sh", "--list"]).output().unwrap();
+    let probe = unprivileged(is_root).args(emulator::words()).arg(&program).arg("--list").output().unwrap();
     if !probe.status.success() {
         return not_tested(&format!("files without permission: {}", String::from_utf8_lossy(&probe.stderr)));
     }
-    let follow = || process::run_by(unprivileged(&program, is_root), "follow", &path);
+    let follow = || process::run_copy_by(unprivileged(is_root), &program, "follow", &path);
     for file in [
         path.clone(),
         path.join("CURRENT"),

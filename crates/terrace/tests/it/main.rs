@@ -25,6 +25,7 @@
 //!   nonblocking_calls      calls that never wait use no file and agree with those that wait
 //!   nonstandard_files      files that LevelDB reads but never writes
 //!   opening                files that open and close write
+//!   other_platforms        platforms write the same tables and open databases of each other
 //!   point_reads            all read methods agree with an ordered map
 //!   raw_blocks             uncompressed blocks are searched in the mapping of their table
 //!   read_compaction        wasted probes trigger compactions, in proportion to their cost
@@ -68,6 +69,7 @@ mod memory_budget;
 mod nonblocking_calls;
 mod nonstandard_files;
 mod opening;
+mod other_platforms;
 mod point_reads;
 mod process;
 mod raw_blocks;

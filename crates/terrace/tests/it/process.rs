@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use terrace::{Db, Env, RepairOptions};
+use terrace_testkit::emulator;
 use terrace_testkit::settings::Settings;
 
 use terrace_torture::database_under_test::options_from_settings;
@@ -17,9 +18,15 @@ pub(crate) fn run_in_other_process(task: &str, path: &Path) -> String {
 }
 
 /// Runs `task` like [`run_in_other_process`], by a program that executes its last arguments.
-pub(crate) fn run_by(mut program: Command, task: &str, path: &Path) -> String {
+pub(crate) fn run_by(program: Command, task: &str, path: &Path) -> String {
+    run_copy_by(program, &std::env::current_exe().unwrap(), task, path)
+}
+
+/// Runs `task` like [`run_by`], in `copy` of this test binary.
+pub(crate) fn run_copy_by(mut program: Command, copy: &Path, task: &str, path: &Path) -> String {
     let output = program
-        .arg(std::env::current_exe().unwrap())
+        .args(emulator::words())
+        .arg(copy)
         .args(["--exact", "process::task", "--nocapture"])
         .env(TASK, task)
         .env(DATABASE, path)

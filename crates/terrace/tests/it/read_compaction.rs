@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use terrace::{BloomFilterPolicy, Db, Env, Options, compress};
-use terrace_env::{DeterministicScheduler, ManualClock};
+use terrace_env::{DeterministicScheduler, ManualClock, SeededRandom};
 
 const KEYS: u32 = 200_000;
 
@@ -21,7 +21,9 @@ impl ReadCompactionDb {
         let background = DeterministicScheduler::new(1);
         // With a stopped clock compactions take no time, so no pause follows them.
         let clock = Arc::new(ManualClock::default());
-        let env = Env { scheduler: Arc::clone(&background) as _, clock, ..Env::in_memory() };
+        // Reads are sampled at random. Rare samples would compact after few scans.
+        let random = Arc::new(SeededRandom::new(1));
+        let env = Env { scheduler: Arc::clone(&background) as _, clock, random, ..Env::in_memory() };
         let options = Options::default()
             .create_if_missing(true)
             .env(env.clone())

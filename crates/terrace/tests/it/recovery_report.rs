@@ -172,7 +172,7 @@ fn unreadable_log() {
     let options = Options::default().env(Env::with_file_system(Arc::new(fs)));
     assert_eq!(Db::open_read_only("db", &options).unwrap_err().kind(), ErrorKind::Io);
     let db = Db::open_damaged("db", &options).unwrap();
-    assert!(db.recovery().damage[0].message.contains("Input/output error"), "{:?}", db.recovery());
+    assert!(db.recovery().damage[0].message.contains("(os error 5)"), "{:?}", db.recovery());
     let report = verify("db", &options).unwrap();
-    assert!(report.problems.iter().any(|problem| problem.message.contains("Input/output error")), "{report}");
+    assert!(report.problems.iter().any(|problem| problem.message.contains("(os error 5)")), "{report}");
 }

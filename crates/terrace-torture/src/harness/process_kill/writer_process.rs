@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use terrace_testkit::emulator;
 
 /// A running writer process. Dropping it kills the process.
 pub(in crate::harness) struct WriterProcess {
@@ -22,7 +23,7 @@ impl WriterProcess {
         stderr_path: PathBuf,
     ) -> Result<WriterProcess, String> {
         let describe = |error: std::io::Error| format!("the writer did not start: {error}");
-        let child = Command::new(std::env::current_exe().map_err(describe)?)
+        let child = emulator::command(std::env::current_exe().map_err(describe)?)
             .args(arguments)
             // The process ends when this pipe is closed.
             .stdin(Stdio::piped())

@@ -1,0 +1,145 @@
+//! The platforms beside x86-64 Linux with glibc.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::bindings::is_program;
+
+/// A target of Rust.
+pub(super) struct Platform {
+    pub(super) target: &'static str,
+    pub(super) compilers: Compilers,
+    pub(super) runner: Runner,
+    /// Packages of a run with `--all`.
+    pub(super) all: Share,
+    /// Packages of the share that `make test` runs.
+    pub(super) short_share: Option<Share>,
+}
+
+/// Packages, built as they are and with their tests.
+pub(super) struct Share {
+    /// Packages that are built without tests.
+    pub(super) built: &'static [&'static str],
+    /// Packages whose tests are built, and run if there is a runner.
+    pub(super) tested: &'static [&'static str],
+    /// Tests that do not run, with the reason.
+    pub(super) skipped: &'static [(&'static str, &'static str)],
+}
+
+/// Compilers for C and C++, and the linker.
+pub(super) enum Compilers {
+    /// Programs of GNU with this prefix.
+    Gnu(&'static str),
+    /// `cargo zigbuild`, with the headers and libraries that zig has.
+    Zig,
+}
+
+/// Program that runs the tests of a target.
+pub(super) enum Runner {
+    Processor,
+    /// Emulator and its arguments.
+    Emulator(&'static [&'static str]),
+    /// None here, for a reason.
+    None(&'static str),
+}
+
+const ENGINE: &[&str] = &["terrace-env", "terrace-format", "terrace"];
+const ON_A_MAC: &str = "this is no Mac; .ci/platform-test tests one";
+/// Programs and libraries of a Mac.
+const FOR_A_MAC: Share = Share {
+    built: &["terrace-cli", "terrace-capi", "terrace-torture"],
+    tested: &["terrace-env", "terrace-format", "terrace"],
+    skipped: &[],
+};
+
+pub(super) static PLATFORMS: &[Platform] = &[
+    Platform {
+        target: "aarch64-unknown-linux-gnu",
+        compilers: Compilers::Gnu("aarch64-linux-gnu-"),
+        runner: Runner::Emulator(&["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"]),
+        all: Share {
+            built: &["terrace-cli", "terrace-server", "terrace-torture"],
+            tested: &["terrace-env", "terrace-format", "terrace", "terrace-capi"],
+            skipped: &[],
+        },
+        // The tests of the engine need the server and all peers. The programs in C and C++ test the
+        // engine through its library.
+        short_share: Some(Share {
+            built: &[],
+            tested: &["terrace-env", "terrace-format", "terrace-capi"],
+            skipped: &[],
+        }),
+    },
+    Platform {
+        target: "x86_64-unknown-linux-musl",
+        compilers: Compilers::Zig,
+        runner: Runner::Processor,
+        all: Share {
+            built: &[],
+            tested: &["terrace-env", "terrace-format", "terrace", "terrace-cli"],
+            skipped: &[],
+        },
+        short_share: None,
+    },
+    Platform {
+        target: "aarch64-unknown-linux-musl",
+        compilers: Compilers::Zig,
+        runner: Runner::Emulator(&["qemu-aarch64"]),
+        all: Share { built: &["terrace-cli"], tested: ENGINE, skipped: &[] },
+        short_share: None,
+    },
+    Platform {
+        target: "aarch64-apple-darwin",
+        compilers: Compilers::Zig,
+        runner: Runner::None(ON_A_MAC),
+        all: FOR_A_MAC,
+        short_share: None,
+    },
+    Platform {
+        target: "x86_64-apple-darwin",
+        compilers: Compilers::Zig,
+        runner: Runner::None(ON_A_MAC),
+        all: FOR_A_MAC,
+        short_share: None,
+    },
+];
+
+impl Platform {
+    /// Returns why this machine cannot build or run the target, if so.
+    pub(super) fn missing_tool(&self) -> Option<String> {
+        let compiler = match self.compilers {
+            Compilers::Gnu(prefix) => format!("{prefix}g++"),
+            Compilers::Zig => "cargo-zigbuild".into(),
+        };
+        let emulator = self.emulator().first().map(|name| (*name).to_owned());
+        let missing = [Some(compiler), emulator].into_iter().flatten().find(|tool| !is_program(tool));
+        let missing =
+            missing.or_else(|| (!has_standard_library(self.target)).then(|| "Rust for this target".into()));
+        missing.map(|tool| format!("no {tool} (make setup)"))
+    }
+
+    /// Returns the emulator and its arguments; empty for the processor.
+    pub(super) fn emulator(&self) -> &'static [&'static str] {
+        match self.runner {
+            Runner::Emulator(words) => words,
+            _ => &[],
+        }
+    }
+}
+
+/// Returns whether Rust's standard library for `target` is installed.
+fn has_standard_library(target: &str) -> bool {
+    let rustc = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
+    rustc.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim_end()).is_dir())
+}
+
+impl Runner {
+    /// Returns the name of the emulator, or the reason of its absence.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Runner::Processor => "processor",
+            Runner::Emulator(words) => words[0],
+            Runner::None(reason) => reason,
+        }
+    }
+}
