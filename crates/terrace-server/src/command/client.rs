@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::execute::count_error_text;
+use super::execute::{count_error_text, count_failed};
 use super::subcommand::{Subcommand, dispatch};
-use super::{Args, Call, all_counted};
+use super::{Args, Call};
 use crate::conn::{Client, ClientType, PauseKind, ReplyMode, Unblocked};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::{Reply, parse_i64, parse_u64};
@@ -260,14 +260,6 @@ fn getredir(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
-/// Counts a failure of the command that `client` is running.
-fn count_failed(call: &Call<'_>, client: &Client) {
-    let running = *client.last_command.lock();
-    if let Some((_, _, slot)) = all_counted().find(|(name, ..)| *name == running) {
-        call.shared.command_times.record_failed(call.view.scratch.slot, slot);
-    }
-}
-
 fn unblock(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let is_error = match args.len() {
         3 => false,
@@ -285,7 +277,7 @@ fn unblock(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
             let text = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
             reply.error(text.as_bytes());
             count_error_text(call.shared, text);
-            count_failed(call, &waiter.client);
+            count_failed(call.shared, call.view.scratch.slot, &waiter.client);
         } else {
             reply.null_array();
         }

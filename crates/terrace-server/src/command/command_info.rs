@@ -99,13 +99,13 @@ fn list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     };
     let category = String::from_utf8_lossy(args.at(4)).to_ascii_lowercase();
     let is_known = table::CATEGORIES.contains(&category.as_str());
-    let rows = table::all().filter(|row| match filter {
-        "pattern" => crate::glob::is_match(args.at(4), row.name.as_bytes()),
+    let rows = table::all_counted().filter(|(name, row, _)| match filter {
+        "pattern" => crate::glob::is_match(args.at(4), name.as_bytes()),
         "category" => is_known && table::is_in_category(row, None, &category),
         // There are no modules.
         filter => filter.is_empty(),
     });
-    let names: Vec<&str> = rows.map(|row| row.name).collect();
+    let names: Vec<&str> = rows.map(|(name, ..)| name).collect();
     call.reply.bulks(&names);
     Ok(())
 }

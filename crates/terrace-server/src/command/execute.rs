@@ -11,8 +11,8 @@ use super::permission::{Denial, denial};
 use super::ready::serve_blocked;
 use super::subcommand::is_arity;
 use super::table::{self, Command, Flags, Function, Handler};
-use super::{Args, Call, Flow, TurnSeries, multi, script};
-use crate::conn::{Execution, PauseKind, Session};
+use super::{Args, Call, Flow, TurnSeries, all_counted, multi, script};
+use crate::conn::{Client, Execution, PauseKind, Session};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::shared::{Counters, Shared};
@@ -102,6 +102,14 @@ pub(super) fn count_error(shared: &Shared, failure: &Failure) {
 pub(super) fn count_error_text(shared: &Shared, text: &str) {
     Counters::add(&shared.counters.errors);
     shared.error_counts.record(text);
+}
+
+/// Counts a failure of the command that `client` waits in, on the worker `thread`.
+pub(super) fn count_failed(shared: &Shared, thread: usize, client: &Client) {
+    let waiting = *client.last_command.lock();
+    if let Some((_, _, slot)) = all_counted().find(|(name, ..)| *name == waiting) {
+        shared.command_times.record_failed(thread, slot);
+    }
 }
 
 /// True if `command` has to wait for the end of CLIENT PAUSE.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::execute::count_error;
+use super::execute::{count_error, count_failed};
 use crate::conn::{Unblocked, Waiter};
 use crate::failure::CommandResult;
 use crate::resp::Reply;
@@ -45,6 +45,7 @@ fn has_value(shared: &Shared, scratch: &mut Scratch, key: &[u8]) -> bool {
 /// waits.
 fn serve(shared: &Shared, scratch: &mut Scratch, watch_key: &[u8], waiter: &Waiter) -> Option<Vec<Vec<u8>>> {
     let (database, key) = watch_key.split_first()?;
+    let thread = scratch.slot;
     let mut view = View::with_pass(&shared.store, scratch);
     let mut reply = Reply::new();
     reply.set_resp3(waiter.is_resp3);
@@ -58,6 +59,7 @@ fn serve(shared: &Shared, scratch: &mut Scratch, watch_key: &[u8], waiter: &Wait
     let needs_sync = is_write && shared.store.durability.mode() == SyncMode::Always;
     let changed = result.unwrap_or_else(|failure| {
         count_error(shared, &failure);
+        count_failed(shared, thread, &waiter.client);
         reply.truncate(0);
         reply.error(failure.text().as_bytes());
         Vec::new()

@@ -302,6 +302,15 @@ fn failures_of_clients_that_wait() {
     assert!(client.run("INFO errorstats").contains("errorstat_UNBLOCKED:count=1"));
     assert!(client.run("INFO commandstats").contains("rejected_calls=0,failed_calls=1"));
     assert!(client.run("INFO cpu").contains("used_cpu_user:"));
+
+    client.check(&[("XGROUP CREATE stream group $ MKSTREAM", "OK")]);
+    waiting.send(&["XREADGROUP", "GROUP", "group", "me", "BLOCK", "0", "STREAMS", "stream", ">"]);
+    wait_for(|| client.run("INFO clients").contains("blocked_clients:1"));
+    client.check(&[("XGROUP DESTROY stream group", ":1")]);
+    assert!(waiting.reply().starts_with("-NOGROUP "));
+    let stats = client.run("INFO commandstats");
+    let row = stats.split("cmdstat_xreadgroup:").nth(1).unwrap().split("\\r").next().unwrap();
+    assert!(row.ends_with("rejected_calls=0,failed_calls=1"), "{row}");
 }
 
 /// An error of a command is counted once, although the script returns it.

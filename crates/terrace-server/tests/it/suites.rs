@@ -124,12 +124,14 @@ fn keys_of_commands() {
         }
         client.check(&[
             ("COMMAND LIST FILTERBY PATTERN xr*ge", "['xrange' 'xrevrange']"),
+            ("COMMAND LIST FILTERBY PATTERN config|g*", "['config|get']"),
             ("COMMAND LIST FILTERBY ACLCAT nothing", "[]"),
             ("COMMAND LIST FILTERBY MODULE nothing", "[]"),
             ("COMMAND LIST FILTERBY ACLCAT hyperloglog FILTERBY", "-ERR syntax error"),
         ]);
         assert!(client.run("COMMAND INFO sort").contains("movablekeys"));
         assert!(client.run("COMMAND LIST FILTERBY ACLCAT hyperloglog").contains("'pfadd' 'pfcount'"));
+        assert!(client.run("COMMAND LIST FILTERBY ACLCAT scripting").contains("'script|kill'"));
     });
 }
 
