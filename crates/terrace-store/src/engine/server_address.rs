@@ -45,11 +45,16 @@ fn with_port(host: &str) -> String {
 
 /// Returns the maximum time of a call.
 pub(super) fn timeout(address: &Address) -> Result<Duration> {
-    let Some(text) = address.option("timeout") else { return Ok(Duration::from_secs(DEFAULT_TIMEOUT)) };
-    let seconds = text.parse().ok().filter(|seconds| (1..=MAX_TIMEOUT).contains(seconds));
-    let seconds = seconds.ok_or_else(|| {
-        Error::InvalidArgument(format!("timeout={text}: expected seconds from 1 to {MAX_TIMEOUT}"))
-    });
+    seconds(address, "timeout", DEFAULT_TIMEOUT, MAX_TIMEOUT)
+}
+
+/// Returns the time of the option `name`: 1 to `max` seconds, or `default` seconds without the
+/// option.
+pub(super) fn seconds(address: &Address, name: &str, default: u64, max: u64) -> Result<Duration> {
+    let Some(text) = address.option(name) else { return Ok(Duration::from_secs(default)) };
+    let seconds = text.parse().ok().filter(|seconds| (1..=max).contains(seconds));
+    let seconds = seconds
+        .ok_or_else(|| Error::InvalidArgument(format!("{name}={text}: expected seconds from 1 to {max}")));
     seconds.map(Duration::from_secs)
 }
 

@@ -4,18 +4,13 @@
 //! is killed with SIGKILL or paused with SIGSTOP, or the network is cut. The history of single keys
 //! must be linearizable, the transactions serializable, and no acknowledged write may be lost.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use terrace_store::{OpenOptions, Store, open};
-
 use crate::cluster::{EtcdCluster, has_etcd};
-use crate::history::{History, client};
+use crate::history::check_under_faults;
 use crate::proxy::{Network, Proxy};
 
-const THREADS_PER_STORE: u64 = 3;
 /// Time of a fault. A new leader needs about one second.
 const FAULT: Duration = Duration::from_millis(1200);
 /// Time of a pause. The clients give up, and the leader finds their requests when it continues.
@@ -65,30 +60,10 @@ fn histories_under_faults() {
     let mut cluster = EtcdCluster::start(3);
     let proxies: Vec<Proxy> = cluster.servers.iter().map(|server| Proxy::start(server.client_port)).collect();
     let hosts: Vec<String> = proxies.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port)).collect();
-    // The time of a call exceeds every fault, so no commit stays unknown.
-    let address = format!("etcd://{}/faults?timeout=120", hosts.join(","));
-    let stores: Vec<Arc<dyn Store>> = (0..2)
-        .map(|_| open(&address, &OpenOptions::default().create_if_missing(true)).expect("the cluster runs"))
-        .collect();
-    let history = Arc::new(History::default());
-    thread::scope(|scope| {
-        for (number, store) in stores.iter().enumerate() {
-            for thread in 0..THREADS_PER_STORE {
-                let seed = number as u64 * THREADS_PER_STORE + thread;
-                let history = &history;
-                scope.spawn(move || client(history, &**store, seed));
-            }
-        }
+    check_under_faults(&format!("etcd://{}/faults?timeout=120", hosts.join(",")), || {
         thread::sleep(CALM);
         for fault in FAULTS {
             inject(*fault, &mut cluster, &proxies);
         }
-        history.end();
     });
-    let (operations, transactions) = history.sizes();
-    let conflicts = history.conflicts.load(Ordering::SeqCst);
-    println!("{operations} operations on keys, {transactions} transactions, {conflicts} conflicts");
-    assert_eq!(history.unknown.load(Ordering::SeqCst), 0);
-    assert!(operations > 100 && transactions > 20, "{operations} operations, {transactions} transactions");
-    history.check(&*stores[0]);
 }

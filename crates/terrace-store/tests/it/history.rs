@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use terrace_linearizability::checker::{Effect, Operation, Verdict, check_linearizable, project_to_key};
 use terrace_linearizability::serializability::{self, Read};
-use terrace_store::{Error, KeyRange, Store, StoreIterator, Transaction, TransactionOptions};
+use terrace_store::{
+    Error, KeyRange, OpenOptions, Store, StoreIterator, Transaction, TransactionOptions, open,
+};
 use terrace_testkit::rng::Rng;
 
 const KEYS: usize = 5;
@@ -181,6 +183,39 @@ fn scan(transaction: &mut Transaction<'_>, key: u8) -> Result<Read, Error> {
     }
     iter.status()?;
     Ok(Read::Range(key, TRANSACTION_KEYS as u8 - 1, found))
+}
+
+/// Threads of a store that run [`client`].
+const THREADS_PER_STORE: u64 = 3;
+
+/// Checks the history of two stores at `address`, with several threads each, which run until
+/// `faults` returns. The address has a time of a call that exceeds every fault, so no commit stays
+/// unknown.
+pub(crate) fn check_under_faults(address: &str, faults: impl FnOnce()) {
+    let options = OpenOptions::default().create_if_missing(true);
+    let stores: Vec<Arc<dyn Store>> =
+        (0..2).map(|_| open(address, &options).expect("the cluster runs")).collect();
+    let history = Arc::new(History::default());
+    std::thread::scope(|scope| {
+        for (number, store) in stores.iter().enumerate() {
+            for thread in 0..THREADS_PER_STORE {
+                let seed = number as u64 * THREADS_PER_STORE + thread;
+                let history = &history;
+                scope.spawn(move || client(history, &**store, seed));
+            }
+        }
+        faults();
+        history.end();
+    });
+    let (operations, transactions) = history.sizes();
+    let conflicts = history.conflicts.load(Ordering::SeqCst);
+    let refused = history.refused.load(Ordering::SeqCst);
+    println!(
+        "{operations} operations on keys, {transactions} transactions, {conflicts} conflicts, {refused} refused"
+    );
+    assert_eq!(history.unknown.load(Ordering::SeqCst), 0);
+    assert!(operations > 100 && transactions > 20, "{operations} operations, {transactions} transactions");
+    history.check(&*stores[0]);
 }
 
 /// Runs a client until the end of the history.

@@ -3,17 +3,12 @@
 //! Two stores, each with several threads, use one cluster of the double. The history of single keys
 //! must be linearizable, the transactions serializable, and no acknowledged write may be lost.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use terrace_store::{OpenOptions, Store, open};
-
-use crate::history::{History, client};
+use crate::history::check_under_faults;
 use crate::tikv_double::{Double, STORES, has_double};
 
-const THREADS_PER_STORE: u64 = 3;
 /// Time of a fault. The other stores elect leaders within it.
 const FAULT: Duration = Duration::from_millis(700);
 /// Time between two faults.
@@ -48,20 +43,7 @@ fn histories_under_faults() {
     }
     assert_eq!(STORES, 3);
     let double = Double::start();
-    // The time of a call exceeds every fault, so no commit stays unknown.
-    let address = format!("{}?timeout=120", double.address("faults"));
-    let stores: Vec<Arc<dyn Store>> = (0..2)
-        .map(|_| open(&address, &OpenOptions::default().create_if_missing(true)).expect("the double runs"))
-        .collect();
-    let history = Arc::new(History::default());
-    thread::scope(|scope| {
-        for (number, store) in stores.iter().enumerate() {
-            for thread in 0..THREADS_PER_STORE {
-                let seed = number as u64 * THREADS_PER_STORE + thread;
-                let history = &history;
-                scope.spawn(move || client(history, &**store, seed));
-            }
-        }
+    check_under_faults(&format!("{}?timeout=120", double.address("faults")), || {
         thread::sleep(CALM);
         for round in 0..ROUNDS {
             for (begin, end) in FAULTS {
@@ -72,15 +54,5 @@ fn histories_under_faults() {
             }
             split(&double, round);
         }
-        history.end();
     });
-    let (operations, transactions) = history.sizes();
-    let conflicts = history.conflicts.load(Ordering::SeqCst);
-    let refused = history.refused.load(Ordering::SeqCst);
-    println!(
-        "{operations} operations on keys, {transactions} transactions, {conflicts} conflicts, {refused} refused"
-    );
-    assert_eq!(history.unknown.load(Ordering::SeqCst), 0);
-    assert!(operations > 100 && transactions > 20, "{operations} operations, {transactions} transactions");
-    history.check(&*stores[0]);
 }

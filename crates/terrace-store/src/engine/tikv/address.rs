@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::server_address::{hosts, prefix, read_file, timeout};
+use super::super::server_address::{hosts, prefix, read_file, seconds, timeout};
 use crate::address::Address;
 use crate::error::{Error, Result};
 
@@ -42,7 +42,7 @@ impl Settings {
             prefix: prefix(address)?,
             tls: tls(address)?,
             timeout: timeout(address)?,
-            max_snapshot_age: max_snapshot_age(address)?,
+            max_snapshot_age: seconds(address, "snapshots", DEFAULT_SNAPSHOT_AGE, MAX_SNAPSHOT_AGE)?,
         })
     }
 }
@@ -59,17 +59,6 @@ fn tls(address: &Address) -> Result<Option<TlsFiles>> {
         }
         _ => Err(Error::InvalidArgument("ca, cert and key are needed together".into())),
     }
-}
-
-fn max_snapshot_age(address: &Address) -> Result<Duration> {
-    let Some(text) = address.option("snapshots") else {
-        return Ok(Duration::from_secs(DEFAULT_SNAPSHOT_AGE));
-    };
-    let seconds = text.parse().ok().filter(|seconds| (1..=MAX_SNAPSHOT_AGE).contains(seconds));
-    let seconds = seconds.ok_or_else(|| {
-        Error::InvalidArgument(format!("snapshots={text}: expected seconds from 1 to {MAX_SNAPSHOT_AGE}"))
-    });
-    seconds.map(Duration::from_secs)
 }
 
 #[cfg(test)]
