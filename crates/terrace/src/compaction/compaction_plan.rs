@@ -91,14 +91,43 @@ pub(crate) struct CompactionLimits {
     pub(crate) target_file_size: u64,
     /// True if tables of a large level may be larger, which limits their number.
     pub(crate) scales_with_level: bool,
+    /// Limits of the files of level 0.
+    pub(crate) level_0: Level0Limits,
+}
+
+/// Numbers of level-0 files that start a compaction or hold writers back.
+///
+/// While a compaction runs, flushes need room on level 0. The compaction of small flushes takes
+/// milliseconds, so they need little room. Then LevelDB's limits hold, and gets search few files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Level0Limits {
+    /// Files that become a sorted run while a load is running.
+    pub(crate) run: usize,
+    /// Files from which on writes are delayed if compactions are too slow.
+    pub(crate) slowdown: usize,
+    /// Files from which on each file doubles the maximum delay.
+    pub(crate) no_headroom: usize,
+    /// Files, with those of unfinished flushes, at which writes stall until a compaction ends.
+    pub(crate) stop: usize,
+}
+
+impl Level0Limits {
+    /// Limits with memtables of at least a mebibyte.
+    pub(crate) const DEFAULT: Level0Limits =
+        Level0Limits { run: 12, slowdown: 10, no_headroom: 30, stop: 36 };
+    /// Limits with smaller memtables. The slowdown and the stop are LevelDB's.
+    const SMALL: Level0Limits = Level0Limits { run: 6, slowdown: 8, no_headroom: 10, stop: 12 };
+
+    /// Returns the limits with memtables of at most `size` bytes.
+    pub(crate) fn for_memtable_size(size: usize) -> Level0Limits {
+        if size < SMALL_MEMTABLE_SIZE { Level0Limits::SMALL } else { Level0Limits::DEFAULT }
+    }
 }
 
 /// Number of level-0 files that triggers a compaction. The value is that of LevelDB.
 pub(crate) const L0_COMPACTION_TRIGGER: usize = 4;
-/// Number of level-0 files from which on writes are delayed if compactions are too slow.
-pub(crate) const L0_SLOWDOWN_WRITES_TRIGGER: usize = 10;
-/// Number of level-0 files at which writes stall until a compaction ends.
-pub(crate) const L0_STOP_WRITES_TRIGGER: usize = 36;
+/// Memtables below this size in bytes are small.
+const SMALL_MEMTABLE_SIZE: usize = 1 << 20;
 /// Deepest level to which a flush may write. The value is that of LevelDB.
 pub(crate) const MAX_MEM_COMPACT_LEVEL: usize = 2;
 

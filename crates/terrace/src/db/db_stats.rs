@@ -9,8 +9,7 @@ use terrace_format::version_edit::NUM_LEVELS;
 use super::Db;
 use super::components::write_stalls::StalledWriters;
 use super::inner::{DbInner, DbState, FlushState};
-use crate::compaction::picker::lazy_leveled::RUN_TRIGGER;
-use crate::compaction::picker::{L0_COMPACTION_TRIGGER, L0_STOP_WRITES_TRIGGER, LevelTargets};
+use crate::compaction::picker::{L0_COMPACTION_TRIGGER, Level0Limits, LevelTargets};
 use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::stats::{HistogramData, Ticker, Timer};
@@ -170,7 +169,7 @@ impl LevelStats {
                     .filter(|bytes| bytes.is_finite())
                     .map(|bytes| bytes as u64),
                 compaction_files: (level == 0).then_some(L0_COMPACTION_TRIGGER),
-                max_files: (level == 0).then_some(L0_STOP_WRITES_TRIGGER),
+                max_files: (level == 0).then_some(Level0Limits::DEFAULT.stop),
                 ..LevelStats::default()
             })
             .collect()
@@ -336,8 +335,10 @@ impl DbInner {
                 ..level
             })
             .collect();
+        let limits = &self.compaction_limits.level_0;
+        stats.levels[0].max_files = Some(limits.stop);
         if state.load_state.is_load_running() {
-            stats.levels[0].compaction_files = Some(RUN_TRIGGER);
+            stats.levels[0].compaction_files = Some(limits.run);
         }
         stats.running_compaction = state.running_compaction.as_ref().map(|running| CompactionStatus {
             level: running.level,

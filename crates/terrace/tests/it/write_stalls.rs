@@ -107,6 +107,23 @@ fn stalls_are_counted() {
     assert!(lines.try_iter().any(|line| line.starts_with("Closing: stall   flush ")), "a closing summary");
 }
 
+/// LevelDB's test `RepeatedWritesToSameKey`, with a scheduler that runs no job until a write waits.
+#[test]
+fn few_files_exist_while_background_jobs_starve() {
+    const LEVELDB_MAX_FILES: usize = 7 + 12;
+    for seed in 1..=8 {
+        let (options, _, _lines) = options(1);
+        let env = Env { scheduler: DeterministicScheduler::new(seed), ..options.env.clone() };
+        let db = Db::open("db", &options.write_buffer_size(100_000).env(env)).unwrap();
+        let value = vec![7; 200_000];
+        for written in 0..5 * LEVELDB_MAX_FILES {
+            db.put(b"key", &value).unwrap();
+            let files: usize = db.stats().levels.iter().map(|level| level.files).sum();
+            assert!(files < LEVELDB_MAX_FILES, "{files} files after {written} writes, seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn long_stall_is_logged() {
     let (options, _, lines) = options(10_000);

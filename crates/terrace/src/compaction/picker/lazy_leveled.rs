@@ -8,8 +8,8 @@
 //!   level 4   bottom level                the runs above are compacted into it
 //! ```
 //!
-//! 1. Twelve flushes become one sorted run, which is one level. If no level is free, or the next
-//!    run is not larger, they are compacted together with it.
+//! 1. Twelve flushes, or six small ones, become one sorted run, which is one level. If no level is
+//!    free, or the next run is not larger, they are compacted together with it.
 //! 2. When all runs together have three quarters of the size of the bottom level, a sliced
 //!    compaction moves them into it: one compaction for each slice, from the smallest keys to the
 //!    largest. Between two slices, flushes become runs above those that are being moved.
@@ -28,8 +28,6 @@ use crate::event::CompactionReason;
 use crate::sync::Arc;
 use crate::version::{FileMeta, Version, total_size};
 
-/// Number of level-0 files that become a run.
-pub(crate) const RUN_TRIGGER: usize = 12;
 /// Size of the runs, relative to the bottom level, at which they are compacted into it: three
 /// quarters. A smaller part rewrites more, a larger one leaves more hidden versions on disk.
 const RUNS_RATIO: (u64, u64) = (3, 4);
@@ -57,8 +55,8 @@ pub(crate) fn continue_sliced(version: &Version, sliced: SlicedCompaction) -> Sl
 }
 
 /// Returns true if a compaction is due while a load is running.
-pub(crate) fn is_due(version: &Version, sliced: SlicedCompaction) -> bool {
-    version.levels[0].len() >= RUN_TRIGGER || continue_sliced(version, sliced).is_some()
+pub(crate) fn is_due(version: &Version, sliced: SlicedCompaction, limits: &CompactionLimits) -> bool {
+    version.levels[0].len() >= limits.level_0.run || continue_sliced(version, sliced).is_some()
 }
 
 /// Returns the next compaction, if one is due. `sliced` is the result of [`continue_sliced`].
@@ -69,7 +67,7 @@ pub(crate) fn pick(
 ) -> Option<Compaction> {
     let tree = Tree::new(version);
     let level_0 = &version.levels[0];
-    if level_0.len() < RUN_TRIGGER {
+    if level_0.len() < limits.level_0.run {
         return sliced.map(|first| tree.slice(limits, first));
     }
     if sliced.is_none() && tree.are_runs_large(total_size(level_0)) && tree.total() <= SLICE_BYTES {
@@ -88,11 +86,9 @@ pub(crate) fn pick(
 }
 
 /// Estimates the bytes that compactions must read before writers find more headroom.
-pub(crate) fn pending_bytes(version: &Version) -> u64 {
-    match version.levels[0].len() {
-        RUN_TRIGGER.. => total_size(&version.levels[0]),
-        _ => 0,
-    }
+pub(crate) fn pending_bytes(version: &Version, limits: &CompactionLimits) -> u64 {
+    let level_0 = &version.levels[0];
+    if level_0.len() >= limits.level_0.run { total_size(level_0) } else { 0 }
 }
 
 /// Runs and bottom level of a version.
@@ -216,6 +212,7 @@ mod tests {
 
     use super::super::leveled::tests::{LIMITS, set, text};
     use super::*;
+    use crate::compaction::picker::Level0Limits;
     use crate::version::VersionSet;
 
     const MB: u64 = 1 << 20;
@@ -231,7 +228,7 @@ mod tests {
     fn check(files: &str, sliced: SlicedCompaction, expect: &str) {
         let version = set(files).version;
         let sliced = continue_sliced(&version, sliced);
-        assert_eq!(is_due(&version, sliced), expect != "nothing");
+        assert_eq!(is_due(&version, sliced, &LIMITS), expect != "nothing");
         assert_eq!(text(pick(&version, sliced, &LIMITS)), expect);
     }
 
@@ -244,6 +241,18 @@ mod tests {
     fn eleven_flushes_wait() {
         let eleven: Vec<_> = flushes().lines().skip(1).map(str::to_owned).collect();
         check(&eleven.join("\n"), None, "nothing");
+    }
+
+    #[test]
+    fn six_small_flushes_become_a_run() {
+        let limits = CompactionLimits { level_0: Level0Limits::for_memtable_size(100_000), ..LIMITS };
+        let files = |count: u64| (0..count).map(|number| format!("0 {number} 1 a@{number} z@{number}\n"));
+        for (count, due) in [(5, false), (6, true)] {
+            let version = set(&files(count).collect::<String>()).version;
+            assert_eq!(is_due(&version, None, &limits), due);
+            assert_eq!(pick(&version, None, &limits).is_some(), due);
+            assert_eq!(pending_bytes(&version, &limits), if due { 6 * MB } else { 0 });
+        }
     }
 
     #[test]

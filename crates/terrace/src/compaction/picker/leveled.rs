@@ -306,9 +306,13 @@ pub(super) mod tests {
     use terrace_format::version_edit::{NewFile, VersionEdit};
 
     use super::*;
+    use crate::compaction::compaction_plan::Level0Limits;
 
-    pub(in crate::compaction::picker) const LIMITS: CompactionLimits =
-        CompactionLimits { target_file_size: 2 << 20, scales_with_level: false };
+    pub(in crate::compaction::picker) const LIMITS: CompactionLimits = CompactionLimits {
+        target_file_size: 2 << 20,
+        scales_with_level: false,
+        level_0: Level0Limits::DEFAULT,
+    };
     const MB: u64 = 1 << 20;
 
     /// Returns a version set with one file per line:

@@ -14,6 +14,4 @@ pub(crate) mod tombstones;
 pub(crate) use lazy_leveled::SlicedCompaction;
 pub(crate) use level_targets::{LevelTargets, pending_compaction_bytes};
 
-pub(crate) use super::compaction_plan::{
-    CompactionLimits, L0_COMPACTION_TRIGGER, L0_SLOWDOWN_WRITES_TRIGGER, L0_STOP_WRITES_TRIGGER,
-};
+pub(crate) use super::compaction_plan::{CompactionLimits, L0_COMPACTION_TRIGGER, Level0Limits};

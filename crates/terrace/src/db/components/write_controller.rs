@@ -4,7 +4,7 @@
 //!   files of level 0       0 ........... slowdown ............................... stop
 //!   delay per byte         none          remaining compaction time / headroom     writers wait
 //!                                        (at most 5/3 of the compaction time of a byte, more for
-//!                                        the last six files)
+//!                                        the last files before the stop)
 //! ```
 //!
 //! The headroom is the number of bytes that may still arrive before level 0 has so many files that
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use terrace_env::Clock;
 
-use crate::compaction::picker::{L0_SLOWDOWN_WRITES_TRIGGER, L0_STOP_WRITES_TRIGGER};
+use crate::compaction::picker::Level0Limits;
 use crate::event::Event;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use crate::version::{FileMeta, Version, total_size};
@@ -88,13 +88,14 @@ impl WriteController {
     /// end to wait.
     pub(crate) fn recalculate(
         &self,
+        limits: &Level0Limits,
         version: &Version,
         pending_bytes: u64,
         rate: &CompactionRate,
         running: Option<&RunningCompaction>,
         clock: &dyn Clock,
     ) -> Option<DelayChange> {
-        let backlog = CompactionBacklog::new(version, pending_bytes, rate, running, clock);
+        let backlog = CompactionBacklog::new(limits, version, pending_bytes, rate, running, clock);
         let delay_per_kib = backlog.delay_per_kib();
         let before = self.set_delay_per_kib(delay_per_kib);
         ((before > 0) != (delay_per_kib > 0)).then_some(DelayChange { backlog, delay_per_kib })
@@ -110,11 +111,6 @@ impl WriteController {
 /// takes as long for few files as for many, so writers may need to be slower than compactions on
 /// average, until the next compaction.
 const MIN_WRITE_RATE_FRACTION: (u64, u64) = (3, 5);
-
-/// Number of level 0 files at which the headroom counts as zero. It is less than the stop trigger,
-/// because the compaction time is an estimate.
-const LEVEL_0_NO_HEADROOM: usize = L0_STOP_WRITES_TRIGGER - LEVEL_0_RESERVED_FILES;
-const LEVEL_0_RESERVED_FILES: usize = 6;
 
 /// The remaining time of a compaction is at least its elapsed time divided by this. So a compaction
 /// that takes longer than expected is not taken for finished.
@@ -137,6 +133,7 @@ pub(crate) struct RunningCompaction {
 /// Work that the compactions still have to do, and the headroom until then.
 #[derive(Debug, Clone, Copy)]
 struct CompactionBacklog {
+    limits: Level0Limits,
     level_0_files: usize,
     /// Expected time of the compactions that are needed now.
     remaining_time: Duration,
@@ -163,6 +160,7 @@ impl DelayChange {
 
 impl CompactionBacklog {
     fn new(
+        limits: &Level0Limits,
         version: &Version,
         pending_bytes: u64,
         rate: &CompactionRate,
@@ -182,8 +180,9 @@ impl CompactionBacklog {
             running => running.map_or(Duration::ZERO, remaining) + rate.time_for(pending_bytes),
         };
         // Delays are computed for keys and values, not for table bytes.
-        let headroom_files = LEVEL_0_NO_HEADROOM.saturating_sub(level_0.len()) as u64;
+        let headroom_files = limits.no_headroom.saturating_sub(level_0.len()) as u64;
         CompactionBacklog {
+            limits: *limits,
             level_0_files: level_0.len(),
             remaining_time,
             headroom_bytes: rate.user_bytes_in(headroom_files * mean_file_size(level_0)),
@@ -193,7 +192,7 @@ impl CompactionBacklog {
 
     /// Delay in nanoseconds per [`DELAY_UNIT_BYTES`].
     fn delay_per_kib(&self) -> u64 {
-        if self.level_0_files < L0_SLOWDOWN_WRITES_TRIGGER {
+        if self.level_0_files < self.limits.slowdown {
             return 0;
         }
         let work = u64::try_from(self.remaining_time.as_nanos()).unwrap_or(u64::MAX);
@@ -208,8 +207,8 @@ impl CompactionBacklog {
     /// last files before the stop trigger. So writers slow down instead of stopping if compactions
     /// take longer than ever before.
     fn max_slowdown(&self) -> u64 {
-        MIN_WRITE_RATE_FRACTION.1
-            << self.level_0_files.saturating_sub(LEVEL_0_NO_HEADROOM).min(LEVEL_0_RESERVED_FILES)
+        let Level0Limits { no_headroom, stop, .. } = self.limits;
+        MIN_WRITE_RATE_FRACTION.1 << self.level_0_files.clamp(no_headroom, stop).saturating_sub(no_headroom)
     }
 }
 
@@ -280,9 +279,12 @@ mod tests {
 
     use super::*;
 
+    const LIMITS: Level0Limits = Level0Limits::DEFAULT;
+
     fn price(level_0_files: usize, work_ms: u64, room: u64) -> u64 {
         let work = Duration::from_millis(work_ms);
         CompactionBacklog {
+            limits: LIMITS,
             level_0_files,
             remaining_time: work,
             headroom_bytes: room,
@@ -293,25 +295,24 @@ mod tests {
 
     #[test]
     fn no_delay_while_compactions_keep_up() {
-        assert_eq!(price(L0_SLOWDOWN_WRITES_TRIGGER - 1, 60_000, 1), 0);
+        assert_eq!(price(LIMITS.slowdown - 1, 60_000, 1), 0);
     }
 
     #[test]
     fn headroom_lasts_until_the_compactions_end() {
-        assert_eq!(price(L0_SLOWDOWN_WRITES_TRIGGER, 1_000, 1 << 30), 953, "a second for a gibibyte");
-        assert_eq!(price(L0_SLOWDOWN_WRITES_TRIGGER, 1_000, 1 << 25), 30_517);
+        assert_eq!(price(LIMITS.slowdown, 1_000, 1 << 30), 953, "a second for a gibibyte");
+        assert_eq!(price(LIMITS.slowdown, 1_000, 1 << 25), 30_517);
     }
 
     #[test]
     fn writes_keep_three_fifths_of_the_compaction_rate_while_there_is_headroom() {
-        assert_eq!(price(LEVEL_0_NO_HEADROOM - 1, 1_000, 1), 66_666);
-        assert_eq!(price(LEVEL_0_NO_HEADROOM, 1_000, 0), 66_666);
+        assert_eq!(price(LIMITS.no_headroom - 1, 1_000, 1), 66_666);
+        assert_eq!(price(LIMITS.no_headroom, 1_000, 0), 66_666);
     }
 
     #[test]
     fn delay_doubles_with_each_reserved_file() {
-        let prices =
-            (LEVEL_0_NO_HEADROOM..=L0_STOP_WRITES_TRIGGER).map(|files| price(files, 1_000, 0) / 66_666);
+        let prices = (LIMITS.no_headroom..=LIMITS.stop).map(|files| price(files, 1_000, 0) / 66_666);
         assert_eq!(prices.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);
         assert_eq!(price(100, 1_000, 0) / 66_666, 64);
     }

@@ -6,7 +6,6 @@ use terrace_format::log::RecordWriter;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
-use crate::compaction::picker::L0_STOP_WRITES_TRIGGER;
 use crate::db::components::wal::{WalFile, WalWriter};
 use crate::db::inner::{DbInner, DbState, FlushState, FlushTarget, ImmutableMemtable};
 use crate::error::Result;
@@ -71,8 +70,8 @@ impl DbInner {
         } else if state.immutable_memtables.len() >= self.max_immutable_memtables() {
             Some(Timer::FlushStall)
         } else {
-            (state.version_set.version.levels[0].len() >= L0_STOP_WRITES_TRIGGER)
-                .then_some(Timer::CompactionStall)
+            let level_0_files = state.version_set.version.levels[0].len() + state.immutable_memtables.len();
+            (level_0_files >= self.compaction_limits.level_0.stop).then_some(Timer::CompactionStall)
         }
     }
 

@@ -78,11 +78,12 @@ impl DbInner {
     pub(in crate::db) fn recalculate_write_delay(&self, state: &DbState) -> Option<DelayChange> {
         let version = &state.version_set.version;
         let pending_bytes = if state.load_state.is_load_running() {
-            lazy_leveled::pending_bytes(version)
+            lazy_leveled::pending_bytes(version, &self.compaction_limits)
         } else {
             pending_compaction_bytes(version)
         };
         self.write_controller.recalculate(
+            &self.compaction_limits.level_0,
             version,
             pending_bytes,
             &state.compaction_rate,
