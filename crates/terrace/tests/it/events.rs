@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use terrace::env::fault::{FaultFs, FaultPlan};
 use terrace::env::mem::MemFs;
@@ -106,6 +107,67 @@ fn events_describe_all_tables() {
     }
 }
 
+/// Forwards events. If `is_late`, it forwards the end of a flush after a compaction and the removal
+/// of a table, if that comes.
+struct LateFlushEnd {
+    recorder: Recorder,
+    is_late: AtomicBool,
+    others: (Mutex<Sender<()>>, Mutex<Receiver<()>>),
+}
+
+impl EventListener for LateFlushEnd {
+    fn on_event(&self, event: &Event) {
+        match event {
+            Event::FlushEnd { .. } if self.is_late.load(Ordering::Relaxed) => {
+                let others = self.others.1.lock();
+                if others.recv_timeout(Duration::from_secs(10)).is_ok() {
+                    let _ = others.recv_timeout(Duration::from_millis(100));
+                }
+            }
+            Event::CompactionEnd { .. } | Event::TableDeleted { .. } => {
+                let _ = self.others.0.lock().send(());
+            }
+            _ => {}
+        }
+        self.recorder.on_event(event);
+    }
+}
+
+#[test]
+fn table_is_reported_before_its_removal() {
+    let (event_sender, events) = channel();
+    let (other_sender, others) = channel();
+    let listener = Arc::new(LateFlushEnd {
+        recorder: Recorder { events: event_sender, lines: channel().0 },
+        is_late: AtomicBool::new(false),
+        others: (Mutex::new(other_sender), Mutex::new(others)),
+    });
+    let options =
+        Options::default().create_if_missing(true).env(Env::in_memory()).listener(Arc::clone(&listener) as _);
+    let db = Db::open("db", &options).unwrap();
+    let numbers = || -> BTreeSet<u64> {
+        db.levels().iter().flat_map(|level| level.files.iter().map(|file| file.number)).collect()
+    };
+    db.put(b"key", b"old").unwrap();
+    db.flush().unwrap();
+    listener.is_late.store(true, Ordering::Relaxed);
+    db.put(b"key", b"new").unwrap();
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| db.flush());
+        while numbers().len() < 2 {
+            std::thread::yield_now();
+        }
+        db.compact_range(None, None).unwrap();
+        flush.join().unwrap().unwrap();
+    });
+    let stored = numbers();
+    db.shutdown().unwrap();
+    let events: Vec<Event> = events.try_iter().collect();
+    let removed = events.iter().filter(|event| matches!(event, Event::TableDeleted { .. }));
+    assert_eq!(removed.count(), 2, "{events:?}");
+    assert_eq!(live_tables(&events), stored);
+}
+
 #[test]
 fn statistics_count_reads() {
     let (db, ..) = open(Env::in_memory());
@@ -201,7 +263,7 @@ fn statistics_of_levels_memtables_and_tables() {
     let active = stats.memtables[0];
     assert_eq!((active.state, active.limit, active.entries), (MemtableState::Active, 64 << 10, 1000));
     assert!(active.bytes >= 1000 * 24, "{active:?}");
-    assert_eq!((stats.levels[0].compaction_files, stats.levels[0].max_files), (Some(4), Some(36)));
+    assert_eq!((stats.levels[0].compaction_files, stats.levels[0].max_files), (Some(4), Some(12)));
     db.compact_range(None, None).unwrap();
     let levels = db.levels();
     let entries: Option<u64> =

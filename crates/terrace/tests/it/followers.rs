@@ -267,7 +267,7 @@ fn few_descriptors() {
 pub(crate) fn check_follower(path: &Path) -> terrace::Result<()> {
     let follower = Db::follow(path, &busy(), &each_read())?;
     let mut state = ExpectedState::default();
-    state.check_next(&follower.snapshot()).map_err(Error::NotFound)
+    state.check_next(&follower.snapshot()).map(drop).map_err(Error::NotFound)
 }
 
 #[track_caller]

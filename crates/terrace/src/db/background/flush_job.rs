@@ -187,6 +187,8 @@ impl DbInner {
         let mut entries = 0;
         let level = Cell::new(0);
         let mut time = Duration::ZERO;
+        // Keeps the table until its event is reported, before that of its removal.
+        let mut version = None;
         let installed = self.log_and_apply(
             Some(TableChangeCause::Flush),
             output.table.as_slice(),
@@ -217,12 +219,11 @@ impl DbInner {
                 let stats = CompactionStats { time, bytes_read: 0, bytes_written: size };
                 state.compaction_stats[level.get()].add(stats);
                 self.table_cache.metrics().timers.record(Timer::Flush, time);
+                version = Some(Arc::clone(&state.version_set.version));
             },
         );
         installed.map_err(|error| self.handle_flush_error(error, immutable, output))?;
         self.remove_flushed_log(immutable);
-        // Gets may have released tables since the last installation.
-        self.schedule_obsolete_file_removal();
         let level = level.get();
         self.record_memtable_flush(immutable);
         self.report(&Event::FlushEnd {
@@ -234,6 +235,9 @@ impl DbInner {
             table_bytes: size,
             time,
         });
+        drop(version);
+        // Gets may have released tables since the last installation.
+        self.schedule_obsolete_file_removal();
         Ok(())
     }
 
