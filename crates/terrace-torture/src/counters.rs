@@ -71,6 +71,8 @@ counters! {
     FuzzChecksumsValid "fuzz_checksums_valid" 0,
     /// States that followers showed and that were compared with the history of the writer.
     FollowedStates "followed_states" 100_000,
+    /// Entries and gets of these states.
+    FollowedReads "followed_reads" 100_000_000,
     /// Followers that noticed that their database was replaced.
     ReplacedDatabases "replaced_databases" 100,
     /// Writing processes that were killed.

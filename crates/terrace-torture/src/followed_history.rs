@@ -242,8 +242,9 @@ impl ExpectedState {
         Ok(())
     }
 
-    /// Compares each entry of `snapshot` with the state of its count, and moves to that state.
-    pub fn check_next(&mut self, snapshot: &Snapshot) -> Result<(), String> {
+    /// Compares each entry of `snapshot` with the state of its count, and moves to that state. Returns
+    /// the number of entries.
+    pub fn check_next(&mut self, snapshot: &Snapshot) -> Result<u64, String> {
         let count = snapshot.get(COUNT).map_err(|error| error.to_string())?;
         let write = count_of(count.as_deref())?;
         if write < self.write {
@@ -255,8 +256,8 @@ impl ExpectedState {
         self.check(snapshot)
     }
 
-    /// Compares each entry of `snapshot` with this state.
-    pub fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
+    /// Compares each entry of `snapshot` with this state. Returns their number.
+    pub fn check(&self, snapshot: &Snapshot) -> Result<u64, String> {
         let ExpectedState { write, slots, bulk, .. } = self;
         let mut found = snapshot.iter();
         let mut next = || match found.next() {
@@ -273,6 +274,7 @@ impl ExpectedState {
         }
         let live = (0..).zip(slots).filter_map(|(slot, set_by)| Some((slot_key(slot), value((*set_by)?))));
         expected.extend(live);
+        let entries = expected.len() as u64;
         for (key, value) in expected {
             let entry = next()?;
             if entry.as_ref() != Some(&(key.clone(), value.clone())) {
@@ -290,15 +292,17 @@ impl ExpectedState {
             }
         }
         match next()? {
-            None => Ok(()),
+            None => Ok(entries),
             Some((key, value)) => Err(format!("write {write}: unexpected {}", describe(&key, &value))),
         }
     }
 
-    /// Compares gets of some keys with this state.
-    pub fn check_gets(&self, snapshot: &Snapshot) -> Result<(), String> {
+    /// Compares gets of some keys with this state. Returns their number.
+    pub fn check_gets(&self, snapshot: &Snapshot) -> Result<u64, String> {
+        let mut gets = 0;
         for (key, value) in self.bulk.iter().flat_map(|bulk| &bulk.entries).step_by(7) {
             let found = snapshot.get(key).map_err(|error| error.to_string())?;
+            gets += 1;
             if found.as_ref() != Some(value) {
                 let found = found.map(|value| describe(key, &value));
                 return Err(format!("write {}: {found:?}, expected {}", self.write, describe(key, value)));
@@ -306,6 +310,7 @@ impl ExpectedState {
         }
         for slot in (self.write % 7..SLOTS).step_by(7) {
             let found = snapshot.get(slot_key(slot)).map_err(|error| error.to_string())?;
+            gets += 1;
             let expected = self.slots[slot as usize].map(value);
             if found != expected {
                 let describe = |value: Option<Vec<u8>>| value.map(|value| describe(&slot_key(slot), &value));
@@ -317,7 +322,7 @@ impl ExpectedState {
                 ));
             }
         }
-        Ok(())
+        Ok(gets)
     }
 }
 

@@ -285,7 +285,7 @@ impl FollowerCheck<'_> {
                 }
             }
             for (snapshot, state) in &self.held {
-                let checked = state.check(snapshot).and_then(|()| state.check_gets(snapshot));
+                let checked = state.check(snapshot).and_then(|_| state.check_gets(snapshot));
                 checked.map_err(|error| format!("held snapshot: {error}"))?;
             }
         }
@@ -314,14 +314,16 @@ impl FollowerCheck<'_> {
         let before = self.state.write();
         self.state.accept_repairs(case.databases.repairs());
         let checked = self.state.check_next(&snapshot);
-        checked.map_err(|error| format!("database {current}, opened {}: {error}", self.opened))?;
+        let entries =
+            checked.map_err(|error| format!("database {current}, opened {}: {error}", self.opened))?;
         let is_caught_up = should_catch_up && case.databases.current() == Some(current);
         if is_caught_up && self.state.write() < acknowledged {
             let write = self.state.write();
             return Err(format!("write {write}, expected at least {acknowledged} (before {before})"));
         }
-        self.state.check_gets(&snapshot)?;
+        let gets = self.state.check_gets(&snapshot)?;
         counters.add(Counter::FollowedStates, 1);
+        counters.add(Counter::FollowedReads, entries + gets);
         if round.is_multiple_of(8) {
             if self.held.len() == HELD_SNAPSHOTS {
                 self.held.remove((round / 8) as usize % HELD_SNAPSHOTS);
