@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   wait for input, space in the socket, an event of the mailbox, or a deadline
-//!     input   -> turn -> [slow pool: next turn] -> [wait for the sync] -> write
+//!     input   -> turn -> [slow pool: next turn] -> [wait for the sync] -> [other turns] -> write
 //!     events  -> messages to the output, or the end
 //! ```
 //!
@@ -34,8 +34,8 @@ pub(super) const LOGIN_TIME: Duration = Duration::from_secs(10);
 const COMMAND_TIME: Duration = Duration::from_secs(30);
 /// Size of the unsent replies above which the connection reads no input, in bytes.
 const READ_STOP: usize = 1 << 20;
-/// Capacity that the shared memory for replies keeps, in bytes.
-const KEPT_CAPACITY: usize = 1 << 20;
+/// Maximum size of the replies of a worker that wait for the turns of other connections, in bytes.
+const MAX_WAITING_OUTPUT: usize = 1 << 20;
 
 /// Reason why a connection continues.
 enum Wakeup {
@@ -337,6 +337,9 @@ impl Connection {
             session.parser.swap_memory(&mut arg_ranges);
         }
         session.append_replies(&mut reply);
+        if reply.bytes_mut().capacity() == 0 {
+            *reply.bytes_mut() = self.worker.output_memory.borrow_mut().take();
+        }
         result
     }
 
@@ -388,6 +391,8 @@ impl Connection {
             if let Err(cause) = self.shared.store.durability.wait(ticket).await {
                 self.session.replace_write_replies(&cause);
             }
+        } else {
+            self.wait_for_other_turns().await;
         }
         self.session.write_replies.clear();
         if self.session.client.is_over_limit(self.session.output.len()) {
@@ -396,6 +401,28 @@ impl Connection {
         let is_open = poll_fn(|cx| Poll::Ready(self.send(cx))).await.is_ok();
         self.recycle_output();
         is_open
+    }
+
+    /// Waits while other connections of the worker with input run their turns. Then all of them
+    /// send, so a program that waits for several replies wakes up once.
+    async fn wait_for_other_turns(&self) {
+        let len = self.session.output.len();
+        let waiting_output = &self.worker.waiting_output;
+        if len == 0 || waiting_output.get() + len > MAX_WAITING_OUTPUT {
+            return;
+        }
+        waiting_output.set(waiting_output.get() + len);
+        let mut is_queued = false;
+        poll_fn(|cx| {
+            if std::mem::replace(&mut is_queued, true) {
+                return Poll::Ready(());
+            }
+            // To the end of the queue of this thread.
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        waiting_output.set(waiting_output.get() - len);
     }
 
     /// Sends the output as far as the socket accepts it.
@@ -422,11 +449,7 @@ impl Connection {
     fn recycle_output(&mut self) {
         let output = &mut self.session.output;
         if output.is_empty() {
-            let memory = std::mem::take(output);
-            let mut reply = self.worker.reply.borrow_mut();
-            if reply.is_empty() && memory.capacity() <= KEPT_CAPACITY {
-                *reply.bytes_mut() = memory;
-            }
+            self.worker.output_memory.borrow_mut().give(std::mem::take(output));
         }
     }
 

@@ -16,6 +16,7 @@ mod internal_client;
 mod login;
 mod monitor;
 mod output_limits;
+mod output_memory;
 mod pause;
 mod pubsub;
 mod session;

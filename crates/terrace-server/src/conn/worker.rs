@@ -1,6 +1,6 @@
 //! Worker: a thread with a runtime of its own. A connection stays on its worker.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::LocalSet;
 
 use super::connection::LOGIN_TIME;
+use super::output_memory::OutputMemory;
 use super::stream::Stream;
 use crate::resp::{ArgRange, Reply};
 use crate::shared::Shared;
@@ -105,6 +106,9 @@ pub(crate) struct Worker {
     pub(super) reply: RefCell<Reply>,
     pub(super) scratch: RefCell<Scratch>,
     pub(super) arg_ranges: RefCell<Vec<ArgRange>>,
+    pub(super) output_memory: RefCell<OutputMemory>,
+    /// Bytes of replies that wait for the turns of other connections.
+    pub(super) waiting_output: Cell<usize>,
 }
 
 impl Worker {
@@ -120,6 +124,8 @@ impl Worker {
             reply: RefCell::new(Reply::new()),
             scratch: RefCell::new(Scratch::new(slot, false)),
             arg_ranges: RefCell::new(Vec::new()),
+            output_memory: RefCell::new(OutputMemory::default()),
+            waiting_output: Cell::new(0),
         });
         let local = LocalSet::new();
         local.block_on(&runtime, async {
