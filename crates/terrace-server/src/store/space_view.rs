@@ -22,7 +22,7 @@ impl View<'_> {
         for database in databases {
             self.add_existing_watched(*database, *database, &mut changed)?;
         }
-        let mut spaces = self.spaces();
+        let mut spaces = self.spaces()?;
         let mut used = self.garbage_spaces()?;
         used.extend_from_slice(&spaces);
         for database in databases {
@@ -40,15 +40,14 @@ impl View<'_> {
         let mut changed = Vec::new();
         self.add_existing_watched(first, second, &mut changed)?;
         self.add_existing_watched(second, first, &mut changed)?;
-        let mut spaces = self.spaces();
+        let mut spaces = self.spaces()?;
         spaces.swap(usize::from(first), usize::from(second));
         self.put_spaces(spaces, changed)
     }
 
     fn put_spaces(&mut self, spaces: Spaces, changed: Vec<Vec<u8>>) -> CommandResult {
         self.put_record(marker::SPACES_KEY, &marker::encode_spaces(&spaces))?;
-        self.set_spaces(spaces, changed);
-        Ok(())
+        self.set_spaces(spaces, changed)
     }
 
     /// Appends the watched keys of `database` that exist there or in `other`. A key that cannot be

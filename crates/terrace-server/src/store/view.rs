@@ -3,6 +3,7 @@
 //! ```text
 //!   command   get from the database, put into a batch, commit: one write
 //!   EXEC      get and put in a transaction of the engine, commit: one write
+//!   either, in a shared store: a transaction of the store
 //! ```
 //!
 //! A view shows no expired key. Its clock stands still, so that all commands of an EXEC agree.
@@ -11,12 +12,13 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use terrace::{
-    Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch, WriteOptions,
+    Db, Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch, WriteOptions,
 };
+use terrace_store::KeyRange as StoreRange;
 
-use super::Store;
 use super::base_iter::BaseIter;
 use super::entry::{Entry, Replaced};
+use super::front_end::StoreTransaction;
 use super::key_events::{EventClass, KeyEvent};
 use super::key_scan::{KeyRange, KeyScan};
 use super::layout::{Header, Layout, ValueType, expiry_key};
@@ -24,6 +26,8 @@ use super::marker::Spaces;
 use super::object::Object;
 use super::series::Series;
 use super::snapshots::OpenSnapshot;
+use super::{Backend, Store};
+use crate::conn::ChannelKind;
 use crate::failure::{CommandResult, Failure};
 
 /// Maximum size of the reads and writes of an EXEC in memory, in bytes.
@@ -67,11 +71,34 @@ impl Scratch {
     }
 }
 
+/// Records that a view reads and writes.
+pub(super) enum ViewData<'a> {
+    /// Database. A command commits a batch.
+    Database(&'a Db),
+    /// EXEC on a database.
+    Exec(Transaction),
+    /// Command or EXEC in a shared store.
+    Store(Box<StoreTransaction<'a>>),
+}
+
+impl<'a> ViewData<'a> {
+    fn new(store: &'a Store) -> ViewData<'a> {
+        match &store.backend {
+            Backend::Database(db) => ViewData::Database(db),
+            Backend::Store(shared) => ViewData::Store(Box::new(StoreTransaction::new(
+                &**shared,
+                &store.namespaces,
+                &store.durability,
+            ))),
+        }
+    }
+}
+
 /// Reads and writes of a command.
 pub(crate) struct View<'a> {
     pub(crate) store: &'a Store,
     pub(crate) scratch: &'a mut Scratch,
-    pub(super) transaction: Option<Transaction>,
+    pub(super) data: ViewData<'a>,
     pub(super) read: ReadOptions,
     /// State that the database has to have after each read.
     pub(super) unchanged_since: Option<StateStamp>,
@@ -104,6 +131,8 @@ pub(crate) struct View<'a> {
     events: Vec<KeyEvent>,
     /// True if a get of a missing key is an event.
     pub(crate) reports_misses: bool,
+    /// Messages that are sent after the commit of a transaction in a shared store.
+    pub(crate) messages: Vec<(ChannelKind, Vec<u8>, Vec<u8>)>,
 }
 
 impl<'a> View<'a> {
@@ -113,7 +142,7 @@ impl<'a> View<'a> {
         View {
             store,
             scratch,
-            transaction: None,
+            data: ViewData::new(store),
             read: ReadOptions::DEFAULT,
             unchanged_since: None,
             is_repeatable: false,
@@ -131,6 +160,7 @@ impl<'a> View<'a> {
             snapshot_spaces: None,
             events: Vec::new(),
             reports_misses: false,
+            messages: Vec::new(),
         }
     }
 
@@ -147,7 +177,25 @@ impl<'a> View<'a> {
 
     /// Begins an EXEC: later reads see earlier writes. The caller holds the whole gate.
     pub(crate) fn begin_transaction(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
-        View { transaction: Some(begin(store)), ..View::with_pass(store, scratch) }
+        let mut view = View::with_pass(store, scratch);
+        view.begin_exec();
+        view
+    }
+
+    /// Makes later reads see earlier writes.
+    pub(super) fn begin_exec(&mut self) {
+        match &mut self.data {
+            ViewData::Database(db) => self.data = ViewData::Exec(begin(db)),
+            ViewData::Exec(_) => {}
+            ViewData::Store(transaction) => transaction.is_exec = true,
+        }
+    }
+
+    /// Tells a shared store which keys the command reads, so that they come with one request.
+    pub(crate) fn want<'k>(&mut self, database: u8, keys: impl Iterator<Item = &'k [u8]>) {
+        if let ViewData::Store(transaction) = &mut self.data {
+            keys.for_each(|key| transaction.want(database, key));
+        }
     }
 
     /// Milliseconds since 1970, the same for the whole view.
@@ -157,7 +205,26 @@ impl<'a> View<'a> {
 
     /// True within an EXEC.
     pub(crate) fn is_transaction(&self) -> bool {
-        self.transaction.is_some()
+        match &self.data {
+            ViewData::Database(_) => false,
+            ViewData::Exec(_) => true,
+            ViewData::Store(transaction) => transaction.is_exec,
+        }
+    }
+
+    /// Number that every write of the database or of the store increases.
+    ///
+    /// # Errors
+    ///
+    /// The store does not answer, or this thread may not wait for it.
+    pub(crate) fn position(&mut self) -> CommandResult<u64> {
+        match &mut self.data {
+            ViewData::Store(transaction) => {
+                transaction.begin(self.scratch.can_wait)?;
+                transaction.position()
+            }
+            _ => Ok(self.store.db()?.snapshot().sequence()),
+        }
     }
 
     /// True if the view shows another state than the present one.
@@ -173,16 +240,28 @@ impl<'a> View<'a> {
     }
 
     /// Returns the namespace of `database`.
-    pub(crate) fn space(&self, database: u8) -> u16 {
-        match self.snapshot_spaces.as_ref().or(self.spaces.as_ref()) {
-            Some(spaces) => spaces[usize::from(database)],
-            None => self.store.namespaces.space(database),
+    ///
+    /// # Errors
+    ///
+    /// The shared store does not answer, or this thread may not wait for it.
+    pub(crate) fn space(&mut self, database: u8) -> CommandResult<u16> {
+        let index = usize::from(database);
+        if let Some(spaces) = self.snapshot_spaces.as_ref().or(self.spaces.as_ref()) {
+            return Ok(spaces[index]);
+        }
+        match &mut self.data {
+            ViewData::Store(transaction) => Ok(transaction.begin(self.scratch.can_wait)?[index]),
+            _ => Ok(self.store.namespaces.space(database)),
         }
     }
 
-    /// Map of namespaces for the next command.
-    pub(super) fn spaces(&self) -> Spaces {
-        self.spaces.unwrap_or_else(|| self.store.namespaces.all())
+    /// Map of namespaces for the next command. The errors are those of [`View::space`].
+    pub(super) fn spaces(&mut self) -> CommandResult<Spaces> {
+        match (&self.spaces, &mut self.data) {
+            (Some(spaces), _) => Ok(*spaces),
+            (None, ViewData::Store(transaction)) => Ok(*transaction.begin(self.scratch.can_wait)?),
+            (None, _) => Ok(self.store.namespaces.all()),
+        }
     }
 
     /// Notes an event of `key`. The commit publishes it. Costs one load if no client wants `class`.
@@ -205,15 +284,17 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    pub(super) fn set_record_key(&mut self, database: u8, key: &[u8]) {
-        let space = self.space(database);
+    /// Makes the record of `key` current. The errors are those of [`View::space`].
+    pub(super) fn set_record_key(&mut self, database: u8, key: &[u8]) -> CommandResult {
+        let space = self.space(database)?;
         self.store.layout.record_key(space, key, &mut self.scratch.record_key);
+        Ok(())
     }
 
-    /// Returns the key of the record of `key`.
-    pub(crate) fn record_key(&mut self, database: u8, key: &[u8]) -> &[u8] {
-        self.set_record_key(database, key);
-        &self.scratch.record_key
+    /// Returns the key of the record of `key`. The errors are those of [`View::space`].
+    pub(crate) fn record_key(&mut self, database: u8, key: &[u8]) -> CommandResult<&[u8]> {
+        self.set_record_key(database, key)?;
+        Ok(&self.scratch.record_key)
     }
 
     /// Stores `value` at `key`. `replaced` is the value that the command has read before. An object
@@ -245,7 +326,7 @@ impl<'a> View<'a> {
         value: &[u8],
         old_expiry: Option<u64>,
     ) -> CommandResult {
-        self.set_record_key(database, key);
+        self.set_record_key(database, key)?;
         self.put_key_record(header, value, old_expiry)
     }
 
@@ -263,15 +344,15 @@ impl<'a> View<'a> {
         }
         self.store.layout.record_value(header, value, &mut self.scratch.record_value);
         let scratch = &mut *self.scratch;
-        match &mut self.transaction {
-            Some(transaction) => {
-                transaction.put(&scratch.record_key, &scratch.record_value)?;
-                self.changed.push(scratch.record_key.clone());
-            }
-            None => {
+        match &mut self.data {
+            ViewData::Database(_) => {
                 scratch.batch.put(&scratch.record_key, &scratch.record_value);
+                return Ok(());
             }
+            ViewData::Exec(transaction) => transaction.put(&scratch.record_key, &scratch.record_value)?,
+            ViewData::Store(transaction) => transaction.put(&scratch.record_key, &scratch.record_value)?,
         }
+        self.changed.push(scratch.record_key.clone());
         Ok(())
     }
 
@@ -287,7 +368,7 @@ impl<'a> View<'a> {
         let read;
         let entry = match replaced {
             Replaced::Read(entry) => entry,
-            Replaced::Unread if self.may_replace_object(database, key) => {
+            Replaced::Unread if self.may_replace_object(database, key)? => {
                 if let Some(expires_at) = self.string_expiry(database, key)? {
                     return Ok(expires_at);
                 }
@@ -297,7 +378,7 @@ impl<'a> View<'a> {
             }
             Replaced::Unread => None,
         };
-        self.set_record_key(database, key);
+        self.set_record_key(database, key)?;
         if let Some(entry) = entry {
             self.discard_object(entry, kept)?;
         } else if !self.expired.is_empty() {
@@ -312,11 +393,13 @@ impl<'a> View<'a> {
     }
 
     /// True if `key` may have a value of another type than a string.
-    fn may_replace_object(&mut self, database: u8, key: &[u8]) -> bool {
-        self.has_objects() && {
-            self.set_record_key(database, key);
-            self.store.object_filter.may_contain(&self.scratch.record_key)
+    fn may_replace_object(&mut self, database: u8, key: &[u8]) -> CommandResult<bool> {
+        if !self.has_objects() {
+            return Ok(false);
         }
+        self.set_record_key(database, key)?;
+        // The filter knows only the objects of this server.
+        Ok(self.store.is_shared() || self.store.object_filter.may_contain(&self.scratch.record_key))
     }
 
     /// True if the directory may have values of other types than strings.
@@ -339,11 +422,11 @@ impl<'a> View<'a> {
         key: &[u8],
         old_expiry: Option<u64>,
     ) -> CommandResult {
-        self.set_record_key(database, key);
+        self.set_record_key(database, key)?;
         self.change_index(old_expiry, None)?;
         let record_key = std::mem::take(&mut self.scratch.record_key);
         self.delete_record(&record_key)?;
-        if self.transaction.is_some() {
+        if !matches!(self.data, ViewData::Database(_)) {
             self.changed.push(record_key.clone());
         }
         self.scratch.record_key = record_key;
@@ -366,12 +449,13 @@ impl<'a> View<'a> {
     /// Stores a record of the directory.
     pub(super) fn put_record(&mut self, record_key: &[u8], value: &[u8]) -> CommandResult {
         self.check_no_series()?;
-        match &mut self.transaction {
-            Some(transaction) => {
+        match &mut self.data {
+            ViewData::Database(_) => drop(self.scratch.batch.put(record_key, value)),
+            ViewData::Exec(transaction) => {
                 transaction.put(record_key, value)?;
                 self.is_dirty = true;
             }
-            None => drop(self.scratch.batch.put(record_key, value)),
+            ViewData::Store(transaction) => transaction.put(record_key, value)?,
         }
         Ok(())
     }
@@ -379,12 +463,13 @@ impl<'a> View<'a> {
     /// Deletes a record of the directory.
     pub(super) fn delete_record(&mut self, record_key: &[u8]) -> CommandResult {
         self.check_no_series()?;
-        match &mut self.transaction {
-            Some(transaction) => {
+        match &mut self.data {
+            ViewData::Database(_) => drop(self.scratch.batch.delete(record_key)),
+            ViewData::Exec(transaction) => {
                 transaction.delete(record_key)?;
                 self.is_dirty = true;
             }
-            None => drop(self.scratch.batch.delete(record_key)),
+            ViewData::Store(transaction) => transaction.delete(record_key)?,
         }
         Ok(())
     }
@@ -392,7 +477,7 @@ impl<'a> View<'a> {
     /// Returns an iterator over the keys of `range`, own writes of an EXEC included.
     pub(crate) fn scan(&mut self, database: u8, range: KeyRange) -> CommandResult<KeyScan> {
         let now_ms = self.now_ms();
-        let space = self.space(database);
+        let space = self.space(database)?;
         let options = range.read_options(self.store.layout, space, &self.read);
         let iter = self.base_iter(options)?;
         Ok(KeyScan::new(iter, self.store.layout, range, now_ms))
@@ -401,13 +486,18 @@ impl<'a> View<'a> {
     /// Returns an iterator of the engine, own writes of an EXEC included.
     pub(super) fn base_iter(&mut self, mut options: ReadOptions) -> CommandResult<BaseIter> {
         self.check_no_series()?;
-        let iter = match &mut self.transaction {
-            Some(transaction) => {
+        let iter = match &mut self.data {
+            ViewData::Database(db) => db.raw_iter_with(&options).into(),
+            ViewData::Exec(transaction) => {
                 // The transaction has a snapshot of its own.
                 options.snapshot = None;
                 transaction.raw_iter_with(&options)?.into()
             }
-            None => self.store.db.raw_iter_with(&options).into(),
+            ViewData::Store(transaction) => {
+                transaction.begin(self.scratch.can_wait)?;
+                let start = options.lower_bound.unwrap_or_default();
+                transaction.iter(&StoreRange { start, end: options.upper_bound })?.into()
+            }
         };
         // The iterator keeps the state of its creation.
         self.check_unchanged()?;
@@ -421,14 +511,15 @@ impl<'a> View<'a> {
 
     /// Uses the map of namespaces `spaces` from now on. The commit marks the clients that watch one
     /// of the keys `marked` of the watch table.
-    pub(super) fn set_spaces(&mut self, spaces: Spaces, marked: Vec<Vec<u8>>) {
+    pub(super) fn set_spaces(&mut self, spaces: Spaces, marked: Vec<Vec<u8>>) -> CommandResult {
         // The records that an EXEC has changed before have the namespaces of the map before.
-        let before = self.spaces();
+        let before = self.spaces()?;
         let store = self.store;
         let records = std::mem::take(&mut self.changed);
         self.marked.extend(records.iter().filter_map(|record| store.watch_key_in(&before, record)));
         self.marked.extend(marked);
         self.spaces = Some(spaces);
+        Ok(())
     }
 
     /// True if the command has changed the map of namespaces.
@@ -493,24 +584,33 @@ impl<'a> View<'a> {
 
     /// Writes the transaction or the batch. Returns false if there is nothing to write.
     fn write_all(&mut self) -> CommandResult<bool> {
-        match self.transaction.take() {
-            Some(_) if self.changed.is_empty() && !self.is_dirty && self.spaces.is_none() => {
-                return Ok(false);
-            }
-            Some(transaction) => drop(transaction.commit()?),
-            None if self.scratch.batch.is_empty() => return Ok(self.has_written),
-            None => {
-                self.write_batch()?;
+        match &mut self.data {
+            ViewData::Database(_) if self.scratch.batch.is_empty() => return Ok(self.has_written),
+            ViewData::Database(db) => {
+                let db = *db;
+                self.write_batch(db)?;
                 let bytes = self.scratch.batch.approximate_size();
                 self.store.durability.record_bytes(self.scratch.slot, bytes);
             }
+            ViewData::Exec(_) => return self.commit_exec(),
+            ViewData::Store(transaction) => return transaction.commit(),
         }
         Ok(true)
     }
 
-    fn write_batch(&self) -> CommandResult {
+    fn commit_exec(&mut self) -> CommandResult<bool> {
+        let ViewData::Exec(transaction) = std::mem::replace(&mut self.data, ViewData::new(self.store)) else {
+            return Ok(false);
+        };
+        if self.changed.is_empty() && !self.is_dirty && self.spaces.is_none() {
+            return Ok(false);
+        }
+        transaction.commit()?;
+        Ok(true)
+    }
+
+    fn write_batch(&self, db: &Db) -> CommandResult {
         let batch = &self.scratch.batch;
-        let db = &self.store.db;
         if self.scratch.can_wait {
             return Ok(db.write(batch)?);
         }
@@ -523,9 +623,9 @@ impl<'a> View<'a> {
 }
 
 /// Begins a transaction of the engine.
-pub(super) fn begin(store: &Store) -> Transaction {
+fn begin(db: &Db) -> Transaction {
     let options = TransactionOptions::default().isolation(Isolation::Snapshot).memory(TRANSACTION_MEMORY);
-    store.db.begin(&options)
+    db.begin(&options)
 }
 
 fn op_key<'b>(op: &terrace::BatchOp<'b>) -> &'b [u8] {

@@ -18,7 +18,7 @@ fn tls_with_a_certificate_of_the_client() {
     let (certificate, key) = authority.issue("client");
     let place = cluster.address("tls");
     let secure = format!("{place}?ca={}&cert={}&key={}", shown(&ca), shown(&certificate), shown(&key));
-    cluster.wait(&secure);
+    crate::cluster::wait(&secure);
     let store = open(&secure, &OpenOptions::default()).unwrap();
     store.put(b"a", b"1").unwrap();
     assert_eq!(store.get(b"a").unwrap().unwrap(), b"1");

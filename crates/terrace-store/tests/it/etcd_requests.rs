@@ -4,8 +4,8 @@ use std::thread;
 
 use terrace_store::{KeyRange, Store, TransactionOptions, WriteBatch, WriteOptions};
 
-use crate::cluster::{EtcdCluster, has_etcd};
-use crate::http::get;
+use crate::cluster::{EtcdCluster, has_etcd, new_store};
+use terrace_testkit::http::get;
 
 /// Requests that the server has handled: reads and transactions.
 fn requests(cluster: &EtcdCluster) -> (u64, u64) {
@@ -48,7 +48,7 @@ fn requests_of_calls() {
         return;
     }
     let cluster = EtcdCluster::start(1);
-    let store = &*cluster.new_store();
+    let store = &*new_store(&cluster);
     // The first write creates the lease of the commit markers.
     store.put(b"a", b"1").unwrap();
     let check = |expect: (u64, u64), work: &dyn Fn()| assert_eq!(counted(&cluster, work), expect);
@@ -88,7 +88,7 @@ fn concurrent_writers_share_transactions() {
         return;
     }
     let cluster = EtcdCluster::start(1);
-    let store = &*cluster.new_store();
+    let store = &*new_store(&cluster);
     let threads = 48;
     let writes = 20;
     let (_, transactions) = counted(&cluster, || {

@@ -36,7 +36,7 @@ use super::prefix_layout::Layout;
 use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::key_range::KeyRange;
-use crate::store::{Condition, Limits, Position, Store, StoreSnapshot, foreign_snapshot};
+use crate::store::{Condition, Limits, Position, SnapshotWithValues, Store, StoreSnapshot, foreign_snapshot};
 
 /// Operations of an etcd transaction by its default `--max-txn-ops`, less the commit marker and the
 /// record of the last deletion.
@@ -159,6 +159,11 @@ impl Store for EtcdStore {
 
     fn snapshot(&self) -> Result<Box<dyn StoreSnapshot>> {
         Ok(Box::new(self.snapshots.take()?))
+    }
+
+    fn snapshot_with(&self, keys: &[&[u8]]) -> Result<SnapshotWithValues> {
+        let (snapshot, values) = self.snapshots.take_with(keys)?;
+        Ok((Box::new(snapshot), values))
     }
 
     fn delete_range(&self, range: &KeyRange, _: &WriteOptions) -> Result<()> {
