@@ -69,6 +69,8 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::serve::Serve>("serve", "terrace serve cities --port 6379 --sync always"),
     #[cfg(feature = "server")]
     command_entry::<command::view::View>("view", "terrace view cities"),
+    #[cfg(all(feature = "server", feature = "store"))]
+    command_entry::<command::demo::Demo>("demo", "terrace demo cluster"),
     command_entry::<command::bench::Bench>(
         "bench",
         "terrace bench --suite leveldb --engines terrace,leveldb --scale 0.1",

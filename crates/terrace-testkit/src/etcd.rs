@@ -101,13 +101,13 @@ pub struct TlsServer {
 impl EtcdCluster {
     /// Starts `size` servers, and waits until they have a leader.
     pub fn start(size: usize) -> EtcdCluster {
-        let cluster = EtcdCluster::start_with(size, None);
+        let cluster = EtcdCluster::start_with(size, None, &[]);
         cluster.leader();
         cluster
     }
 
-    /// Starts `size` servers without a wait.
-    pub fn start_with(size: usize, tls: Option<&TlsServer>) -> EtcdCluster {
+    /// Starts `size` servers with further arguments, without a wait.
+    pub fn start_with(size: usize, tls: Option<&TlsServer>, further: &[&str]) -> EtcdCluster {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let ports: Vec<(u16, u16)> = free_ports(2 * size).chunks(2).map(|pair| (pair[0], pair[1])).collect();
         let peers: Vec<String> = (0..size).map(|n| format!("n{n}=http://127.0.0.1:{}", ports[n].1)).collect();
@@ -130,6 +130,7 @@ impl EtcdCluster {
             ]
             .into_iter()
             .flat_map(|(name, value)| [name.to_owned(), value])
+            .chain(further.iter().map(|argument| (*argument).to_owned()))
             .collect();
             if let Some(TlsServer { certificate, key, client_authority }) = tls {
                 for (name, path) in [
