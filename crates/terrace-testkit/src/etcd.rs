@@ -161,6 +161,21 @@ impl EtcdCluster {
         format!("etcd://{}/{prefix}", self.hosts())
     }
 
+    /// Requests that the first server has handled: reads and transactions.
+    pub fn requests(&self) -> (u64, u64) {
+        let metrics = get(self.servers[0].client_port, "/metrics").expect("the server answers");
+        let count = |method: &str| -> u64 {
+            let name = format!("grpc_method=\"{method}\",grpc_service=\"etcdserverpb.KV\"");
+            let lines = metrics.lines().filter(|line| line.starts_with("grpc_server_started_total"));
+            let found = lines.filter(|line| line.contains(&name)).map(|line| {
+                let number = line.rsplit(' ').next().expect("a line has a value");
+                number.parse::<f64>().expect("a number") as u64
+            });
+            found.sum()
+        };
+        (count("Range"), count("Txn"))
+    }
+
     /// Returns the index of the leader, once there is one among the running servers.
     pub fn leader(&self) -> usize {
         let started = Instant::now();

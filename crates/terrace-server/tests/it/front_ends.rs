@@ -17,6 +17,7 @@ use crate::model::{self, Place, number};
 use crate::ordered_model::{GEO, KEYS, LISTS, SORTED_SETS, as_it_is, compare_at};
 use crate::page::wait_for;
 use crate::process::ServerProcess;
+use crate::real_clients::run_job;
 use crate::server::Server;
 use crate::streams::{ENTRIES, GROUPS, without_times};
 
@@ -92,6 +93,32 @@ fn replies_like_redis_on_etcd() {
     compare(sets, &[SORTED_SETS, SORTED_SETS, SORTED_SETS, KEYS], seeds[2], ETCD_STEPS, as_it_is);
     compare(geo, &[GEO, GEO, GEO, KEYS], seeds[3], ETCD_STEPS / 2, as_it_is);
     compare(streams, &[ENTRIES, GROUPS, GROUPS, KEYS], seeds[4], ETCD_STEPS, without_times);
+}
+
+/// A store in a cluster of the user, such as TiKV, whose prefix gets a number.
+#[test]
+fn replies_like_redis_on_the_store_of_a_variable() {
+    let Ok(address) = std::env::var("TERRACE_TEST_STORE") else {
+        let _ = writeln!(std::io::stderr(), "NOT TESTED: front ends on TiKV: no address in TERRACE_TEST_STORE");
+        return;
+    };
+    let store = |number: u32| format!("{address}-{number}");
+    let period = ETCD_STEPS / 2;
+    model::compare(Place::Store(&store(1)), 2641, 2 * ETCD_STEPS, period);
+    let groups: [&[&[&str]]; 3] =
+        [&[LISTS, LISTS, KEYS], &[SORTED_SETS, SORTED_SETS, KEYS], &[ENTRIES, GROUPS, GROUPS, KEYS]];
+    for (number, groups) in (2..).zip(groups) {
+        let steps = [ETCD_STEPS, period];
+        compare_at(Place::Store(&store(number)), groups, 2641 + u64::from(number), steps, without_times);
+    }
+}
+
+#[test]
+fn clients_that_users_have() {
+    for client in ["redis-cli", "redis-py", "redis-py-scripts", "rq", "celery", "node-redis"] {
+        let Some(address) = etcd_store(client) else { return };
+        run_job(&Server::start_front_end(&address, |_| {}).unwrap(), &[client]);
+    }
 }
 
 #[test]
@@ -394,6 +421,39 @@ fn cleanup_removes_expired_keys_and_garbage() {
     }
     // Three records of the server, the list, the new cursor, and the element of the list.
     assert_eq!(tags, [0, 0, 0, 1, 4, 0x13]);
+}
+
+#[test]
+fn requests_of_commands() {
+    /// Repetitions of a command.
+    const COUNT: u64 = 60;
+    /// Requests of the cleanup meanwhile.
+    const OTHERS: u64 = 20;
+    if etcd_store("requests of commands").is_none() {
+        return;
+    }
+    let cluster = EtcdCluster::start(1);
+    let server = Server::start_front_end(&cluster.address("app"), |_| {}).unwrap();
+    let mut client = server.client();
+    client.check(&[("SET a 1", "OK"), ("HSET h f 1", ":1")]);
+    for (lines, expected) in [
+        (&["GET a"][..], 1),
+        (&["MGET a b c d e"], 1),
+        (&["SET a 1"], 2),
+        (&["INCR n"], 2),
+        (&["HGET h f"], 2),
+        (&["HSET h f 2"], 3),
+        (&["MULTI", "INCR n", "SET a 2", "DEL b", "EXEC"], 2),
+    ] {
+        let count = || cluster.requests().0 + cluster.requests().1;
+        let before = count();
+        for _ in 0..COUNT {
+            lines.iter().for_each(|line| drop(client.run(line)));
+        }
+        let found = count() - before;
+        let bounds = expected * COUNT..=expected * COUNT + OTHERS;
+        assert!(bounds.contains(&found), "{lines:?}: {found} requests for {COUNT} times");
+    }
 }
 
 #[test]

@@ -5,28 +5,12 @@ use std::thread;
 use terrace_store::{KeyRange, Store, TransactionOptions, WriteBatch, WriteOptions};
 
 use crate::cluster::{EtcdCluster, has_etcd, new_store};
-use terrace_testkit::http::get;
-
-/// Requests that the server has handled: reads and transactions.
-fn requests(cluster: &EtcdCluster) -> (u64, u64) {
-    let metrics = get(cluster.servers[0].client_port, "/metrics").expect("the server answers");
-    let count = |method: &str| -> u64 {
-        let name = format!("grpc_method=\"{method}\",grpc_service=\"etcdserverpb.KV\"");
-        let lines = metrics.lines().filter(|line| line.starts_with("grpc_server_started_total"));
-        let found = lines.filter(|line| line.contains(&name)).map(|line| {
-            let number = line.rsplit(' ').next().expect("a line has a value");
-            number.parse::<f64>().expect("a number") as u64
-        });
-        found.sum()
-    };
-    (count("Range"), count("Txn"))
-}
 
 /// Reads and transactions during `work`.
 fn counted(cluster: &EtcdCluster, work: impl FnOnce()) -> (u64, u64) {
-    let before = requests(cluster);
+    let before = cluster.requests();
     work();
-    let after = requests(cluster);
+    let after = cluster.requests();
     (after.0 - before.0, after.1 - before.1)
 }
 
