@@ -364,7 +364,7 @@ fn limits_of_etcd_are_errors_without_effects() {
     let mut client = server.client();
     let many: Vec<String> = ["RPUSH", "l"].map(str::to_owned).into_iter().chain((0..200).map(|n| n.to_string())).collect();
     let reply = client.call(&many);
-    assert!(reply.starts_with("-ERR batch too large: 202 operations, the limit of the store is 126"), "{reply}");
+    assert!(reply.starts_with("-ERR batch too large: 201 operations, the limit of the store is 126"), "{reply}");
     client.check(&[("EXISTS l", ":0"), ("MULTI", "OK"), ("SET a 1", "QUEUED")]);
     let large = "x".repeat((1 << 20) + 1);
     client.call(&["SET", "b", &large]);
