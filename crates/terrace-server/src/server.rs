@@ -291,7 +291,9 @@ impl ServerThreads {
             started.others.push(thread);
         }
         let syncing = Arc::clone(shared);
-        started.others.push(threads::start("sync", move || syncing.store.durability.run(&syncing.store.backend))?);
+        started
+            .others
+            .push(threads::start("sync", move || syncing.store.durability.run(&syncing.store.backend))?);
         let expiring = Arc::clone(shared);
         started.others.push(threads::start("expiry", move || run_expiry(&expiring, slow_end))?);
         Ok(started)

@@ -54,8 +54,8 @@ enum Kind {
 const NODES: u16 = 3;
 /// Number of servers.
 const FRONT_ENDS: u16 = 2;
-/// Limit of etcd on the operations of a transaction. MULTI and commands with many elements need more
-/// than etcd's default of 128.
+/// Limit of etcd on the operations of a transaction. MULTI and commands with many elements need
+/// more than etcd's default of 128.
 const MAX_TXN_OPS: &str = "10000";
 /// Pause between two looks at the signals.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -151,7 +151,8 @@ impl Demo {
             let port = self.front_end_port(number);
             writeln!(out, "server {number}: 127.0.0.1:{port}, process {}", front_end.id())?;
         }
-        let (first, second) = (self.front_end_port(1), self.front_end_port(2));
+        let first = self.front_end_port(1);
+        let second = self.front_end_port(2);
         writeln!(out, "data: {}", dir.display())?;
         writeln!(out, "try: redis-cli -p {first} SET city Bern; redis-cli -p {second} GET city")?;
         writeln!(out, "try: kill -9 {}, and repeat both", nodes.first().map_or("", GuardedProcess::id))?;

@@ -132,8 +132,8 @@ struct PageArgs {
 pub(super) const PAGE_PORT: u16 = 8379;
 
 impl PageArgs {
-    /// Configuration of the page. A front end of a store has none, unless the user asks for it, which
-    /// is an error.
+    /// Configuration of the page. A front end of a store has none, unless the user asks for it,
+    /// which is an error.
     fn config(self, is_front_end: bool) -> Option<PageConfig> {
         let config = PageConfig {
             port: self.page_port.unwrap_or(PAGE_PORT),
@@ -338,8 +338,9 @@ impl Serve {
                 config
             }
             None => {
-                let missing = || Failure::Usage("no directory of a database (DB, or key \"db\")".into());
-                let dir = self.db.ok_or_else(missing)?;
+                let dir = self
+                    .db
+                    .ok_or_else(|| Failure::Usage("no directory of a database (DB, or key \"db\")".into()))?;
                 let read_only = self.read_only || !self.comparator.is_writable(&dir);
                 let options = self.comparator.options_for_reading(&dir);
                 let mut config = ServerConfig::new(dir);

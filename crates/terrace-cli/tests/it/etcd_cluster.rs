@@ -56,7 +56,8 @@ fn every_command_of_stores() {
         "dump DB --format jsonl",
     ] {
         let on = |database: &str| trial.run(&command.replace("DB", database));
-        let (directory, in_etcd) = (on("db"), on(&store));
+        let directory = on("db");
+        let in_etcd = on(&store);
         assert_eq!((directory.code, directory.out), (in_etcd.code, in_etcd.out), "{command}");
     }
     run("migrate db STORE").assert_contains(3, &["has entries already"]);
@@ -174,8 +175,10 @@ fn demonstration_survives_the_loss_of_a_node() {
     let trial = CliTest::new();
     let base = free_ports();
     let (mut demo, lines) = start(&trial, &format!("demo cluster data --port {base}"), "end: ");
-    let listed = |begin: &str| -> Vec<&String> { lines.iter().filter(|line| line.starts_with(begin)).collect() };
-    let (nodes, servers) = (listed("etcd n"), listed("server "));
+    let listed =
+        |begin: &str| -> Vec<&String> { lines.iter().filter(|line| line.starts_with(begin)).collect() };
+    let nodes = listed("etcd n");
+    let servers = listed("server ");
     assert_eq!((nodes.len(), servers.len()), (3, 2), "{lines:?}");
     let mut acknowledged = Vec::new();
     let mut write = |count: usize| {
@@ -189,8 +192,11 @@ fn demonstration_survives_the_loss_of_a_node() {
         acknowledged.len()
     };
     write(40);
-    let is_leader = |port| get(port, "/metrics").is_some_and(|text| text.contains("\netcd_server_is_leader 1\n"));
-    let leader = (0..3).find(|at| is_leader(base + 11 + at)).unwrap();
+    let leader = (0..3).find(|at| {
+        let metrics = get(base + 11 + at, "/metrics");
+        metrics.is_some_and(|text| text.contains("\netcd_server_is_leader 1\n"))
+    });
+    let leader = leader.unwrap();
     signal("KILL", process(nodes[usize::from(leader)]));
     // The next commit waits for the election. None fails, because two of three nodes remain.
     let total = write(60);

@@ -445,18 +445,18 @@ fn enter_gate<'a>(
     wait_for_pass(shared, scratch, || gate.try_enter(scratch.slot, &keys)).map(Some)
 }
 
-/// Takes the locks that EXEC needs: on a database all of them. On a shared store, the commit protects
-/// the transaction, and the locks of its keys order it with the clients that wait for elements.
+/// Takes the locks that EXEC needs: on a database all of them. On a shared store, the commit
+/// protects the transaction, and the locks of its keys order it with the clients that wait.
 pub(super) fn enter_exec<'a>(
     shared: &'a Shared,
     multi: &Multi,
     scratch: &Scratch,
 ) -> CommandResult<Pass<'a>> {
-    let runs_alone =
-        |command: &Command| command.flags.contains(Flags::ALONE) || command.flags.contains(Flags::SCRIPT);
     if !shared.store.is_shared()
         || shared.blocked.len() > 0
-        || multi.commands.iter().any(|queued| runs_alone(queued.command))
+        || multi.commands.iter().any(|queued| {
+            queued.command.flags.contains(Flags::ALONE) || queued.command.flags.contains(Flags::SCRIPT)
+        })
     {
         return enter_alone(shared, scratch);
     }

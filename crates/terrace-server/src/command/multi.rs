@@ -1,7 +1,7 @@
 //! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
-//! On a database, EXEC takes the whole gate. On a shared store, it takes the locks of its keys, and a
-//! conflict with another front end repeats it.
+//! On a database, EXEC takes the whole gate. On a shared store, it takes the locks of its keys, and
+//! a conflict with another front end repeats it.
 //!
 //! EXEC runs the queue on one view, and commits one batch. Therefore other
 //! clients, and a crash, see all of its writes or none.

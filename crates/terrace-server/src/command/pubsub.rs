@@ -82,7 +82,8 @@ pub(super) fn spublish(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn publish_to(call: &mut Call<'_>, args: Args<'_>, kind: ChannelKind) -> CommandResult {
-    let (channel, message) = (args.at(1), args.at(2));
+    let channel = args.at(1);
+    let message = args.at(2);
     // A conflict would repeat the transaction, and send the message twice.
     let receivers = if call.shared.store.is_shared() && call.view.is_transaction() {
         call.view.messages.push((kind, channel.to_vec(), message.to_vec()));

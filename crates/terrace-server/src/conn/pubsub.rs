@@ -80,9 +80,8 @@ impl PubSub {
         let tables = self.tables.lock();
         let direct = tables[kind as usize].get(channel).map_or(0, Vec::len);
         let patterns = tables[ChannelKind::Pattern as usize].iter();
-        let matching = patterns.filter(|(pattern, _)| {
-            kind == ChannelKind::Channel && glob::is_match(pattern, channel)
-        });
+        let matching =
+            patterns.filter(|(pattern, _)| kind == ChannelKind::Channel && glob::is_match(pattern, channel));
         direct + matching.map(|(_, subscribers)| subscribers.len()).sum::<usize>()
     }
 

@@ -287,6 +287,7 @@ fn memory(out: &mut Samples<'_>) {
 }
 
 fn writes_refused(out: &mut Samples<'_>) {
-    let is_refused = out.stats.is_some_and(|stats| stats.writes_refused.is_some()) || out.shared.store.durability.failure().is_some();
+    let is_refused = out.stats.is_some_and(|stats| stats.writes_refused.is_some())
+        || out.shared.store.durability.failure().is_some();
     out.sample("", if is_refused { 1.0 } else { 0.0 });
 }

@@ -71,7 +71,8 @@ fn bitcoin_coins(key: &[u8]) -> Option<&'static str> {
 fn is_bitcoin_index(store: &Store) -> bool {
     /// Size of the number, in bytes.
     const NUMBER: usize = 4;
-    let last_file = if has_key(store, b"l") { store.db().ok().and_then(|db| db.get(b"l").ok().flatten()) } else { None };
+    let last_file =
+        if has_key(store, b"l") { store.db().ok().and_then(|db| db.get(b"l").ok().flatten()) } else { None };
     last_file.is_some_and(|value| value.len() == NUMBER)
 }
 

@@ -5,7 +5,7 @@
 //!   View    reads and writes of one command, or of one EXEC; commits one batch
 //!   layout  records as bytes            marker      the typed directory as bytes
 //!   object  values of many records      object_view their members
-//!   series  one batch of several commands   read_view  reads of a view
+//!   series  one batch of several commands   read_view, view_commit  reads and commit of a view
 //!   gate    atomicity                   watch_table WATCH
 //!   key_events  notes about changed keys
 //!   expiry  deletes expired keys        garbage     deletes discarded objects and namespaces
@@ -37,6 +37,7 @@ mod series;
 mod snapshots;
 mod space_view;
 mod view;
+mod view_commit;
 mod watch_table;
 
 use std::path::{Path, PathBuf};
@@ -148,8 +149,8 @@ struct Loaded {
 }
 
 impl Store {
-    /// Opens the shared store of `options`, or the directory `dir`, and creates a database there if none exists and the store is
-    /// writable.
+    /// Opens the shared store of `options`, or the directory `dir`. Creates a database there if
+    /// none exists and the store is writable.
     ///
     /// # Errors
     ///
@@ -184,13 +185,7 @@ impl Store {
         Ok(Store::new(dir, options, &engine, Backend::Database(db), loaded))
     }
 
-    fn new(
-        dir: &Path,
-        options: &StoreOptions,
-        engine: &Options,
-        backend: Backend,
-        loaded: Loaded,
-    ) -> Store {
+    fn new(dir: &Path, options: &StoreOptions, engine: &Options, backend: Backend, loaded: Loaded) -> Store {
         Store {
             backend,
             layout: loaded.layout,

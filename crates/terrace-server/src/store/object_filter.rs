@@ -85,9 +85,7 @@ impl ObjectScan {
             return Ok(());
         }
         let (first, end) = record_bounds();
-        if self.next.is_none()
-            && db.approximate_sizes(&[(first.as_slice(), end.as_slice())])?[0] > MAX_SCAN
-        {
+        if self.next.is_none() && db.approximate_sizes(&[(first.as_slice(), end.as_slice())])?[0] > MAX_SCAN {
             self.is_given_up = true;
             return Ok(());
         }

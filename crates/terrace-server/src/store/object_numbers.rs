@@ -4,7 +4,7 @@
 //!   00 "terrace.serve" 01     next:8 crc:4
 //! ```
 //!
-//! Front ends of a shared store reserve blocks in transactions, so each number belongs to one of them.
+//! Front ends of a shared store reserve blocks in transactions, so no two of them have the same.
 //!
 //! The server reserves numbers in blocks. It stores the end of a block before it uses the first
 //! number of the block. The log keeps the order of writes, so a number in use is always reserved.

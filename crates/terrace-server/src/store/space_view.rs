@@ -50,6 +50,19 @@ impl View<'_> {
         self.set_spaces(spaces, changed)
     }
 
+    /// Uses the map of namespaces `spaces` from now on. The commit marks the clients that watch one
+    /// of the keys `marked` of the watch table.
+    pub(super) fn set_spaces(&mut self, spaces: Spaces, marked: Vec<Vec<u8>>) -> CommandResult {
+        // The records that an EXEC has changed before have the namespaces of the map before.
+        let before = self.spaces()?;
+        let store = self.store;
+        let records = std::mem::take(&mut self.changed);
+        self.marked.extend(records.iter().filter_map(|record| store.watch_key_in(&before, record)));
+        self.marked.extend(marked);
+        self.spaces = Some(spaces);
+        Ok(())
+    }
+
     /// Appends the watched keys of `database` that exist there or in `other`. A key that cannot be
     /// read counts as one that exists.
     fn add_existing_watched(&mut self, database: u8, other: u8, keys: &mut Vec<Vec<u8>>) -> CommandResult {

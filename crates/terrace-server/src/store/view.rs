@@ -8,12 +8,7 @@
 //!
 //! A view shows no expired key. Its clock stands still, so that all commands of an EXEC agree.
 
-use std::collections::HashSet;
-use std::sync::atomic::Ordering;
-
-use terrace::{
-    Db, Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch, WriteOptions,
-};
+use terrace::{Db, Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch};
 use terrace_store::KeyRange as StoreRange;
 
 use super::base_iter::BaseIter;
@@ -42,7 +37,7 @@ pub(crate) struct Scratch {
     pub(crate) can_wait: bool,
     /// True for the thread that runs scripts.
     pub(crate) is_script_thread: bool,
-    batch: WriteBatch,
+    pub(super) batch: WriteBatch,
     pub(super) series: Series,
     /// Number of commands that still read from snapshots, because writers have interfered.
     pub(super) snapshot_commands: u32,
@@ -82,7 +77,7 @@ pub(super) enum ViewData<'a> {
 }
 
 impl<'a> ViewData<'a> {
-    fn new(store: &'a Store) -> ViewData<'a> {
+    pub(super) fn new(store: &'a Store) -> ViewData<'a> {
         match &store.backend {
             Backend::Database(db) => ViewData::Database(db),
             Backend::Store(shared) => ViewData::Store(Box::new(StoreTransaction::new(
@@ -118,17 +113,17 @@ pub(crate) struct View<'a> {
     /// Records of keys that clients may wait for, although the key has not changed.
     pub(super) ready: Vec<Vec<u8>>,
     /// True if the transaction has a write.
-    is_dirty: bool,
+    pub(super) is_dirty: bool,
     /// Map of namespaces that the batch stores.
-    spaces: Option<Spaces>,
+    pub(super) spaces: Option<Spaces>,
     /// Changed keys of the watch table, besides those of `changed` and of the batch.
-    marked: Vec<Vec<u8>>,
+    pub(super) marked: Vec<Vec<u8>>,
     /// True if the command has written something without the batch.
-    has_written: bool,
+    pub(super) has_written: bool,
     /// Namespaces of the snapshot that the view shows.
     snapshot_spaces: Option<Spaces>,
     /// Keyspace events that the commit publishes.
-    events: Vec<KeyEvent>,
+    pub(super) events: Vec<KeyEvent>,
     /// True if a get of a missing key is an event.
     pub(crate) reports_misses: bool,
     /// Messages that are sent after the commit of a transaction in a shared store.
@@ -509,19 +504,6 @@ impl<'a> View<'a> {
         &self.read
     }
 
-    /// Uses the map of namespaces `spaces` from now on. The commit marks the clients that watch one
-    /// of the keys `marked` of the watch table.
-    pub(super) fn set_spaces(&mut self, spaces: Spaces, marked: Vec<Vec<u8>>) -> CommandResult {
-        // The records that an EXEC has changed before have the namespaces of the map before.
-        let before = self.spaces()?;
-        let store = self.store;
-        let records = std::mem::take(&mut self.changed);
-        self.marked.extend(records.iter().filter_map(|record| store.watch_key_in(&before, record)));
-        self.marked.extend(marked);
-        self.spaces = Some(spaces);
-        Ok(())
-    }
-
     /// True if the command has changed the map of namespaces.
     pub(crate) fn has_new_spaces(&self) -> bool {
         self.spaces.is_some()
@@ -532,106 +514,12 @@ impl<'a> View<'a> {
         self.has_written = true;
         self.changed = changed;
     }
-
-    /// Writes everything as one batch, and marks the clients that watch a changed key. Returns true
-    /// if there was anything to write.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::NeedsSlowPool`] if the write would stall and this thread may not wait. Nothing is
-    /// written after an error.
-    pub(crate) fn commit(&mut self) -> CommandResult<bool> {
-        let is_written = self.write_all()?;
-        if is_written {
-            self.note_commit();
-        }
-        // Some commands report an event although nothing has changed, as LTRIM does in Redis.
-        for event in self.events.drain(..) {
-            self.store.key_events.publish(&event);
-        }
-        Ok(is_written)
-    }
-
-    /// Tells the rest of the server about the committed writes.
-    fn note_commit(&mut self) {
-        let store = self.store;
-        if self.creates_objects {
-            // Relaxed: a later command on the same key takes the same lock of the gate.
-            store.has_objects.store(true, Ordering::Relaxed);
-        }
-        store.durability.record_write();
-        if let Some(spaces) = &self.spaces {
-            store.namespaces.install(spaces);
-        }
-        if store.watch_table.is_active() {
-            store.watch_table.mark(self.marked.iter().map(Vec::as_slice));
-            let batch = self.scratch.batch.iter().map(|op| op_key(&op));
-            store.mark_watched(self.changed.iter().map(Vec::as_slice).chain(batch));
-        }
-    }
-
-    /// Keys that the committed command has changed: the number of the database, one byte, and the
-    /// Redis key. In the order of the first changes.
-    pub(crate) fn changed_keys(&self) -> Vec<Vec<u8>> {
-        let batch = self.scratch.batch.iter().map(|op| op_key(&op));
-        let noted = self.changed.iter().chain(&self.ready).map(Vec::as_slice);
-        let records = noted.chain(batch);
-        let mut seen = HashSet::new();
-        let keys = records.filter_map(|record| self.store.watch_key(record));
-        let keys = self.marked.iter().cloned().chain(keys);
-        keys.filter(|key| seen.insert(key.clone())).collect()
-    }
-
-    /// Writes the transaction or the batch. Returns false if there is nothing to write.
-    fn write_all(&mut self) -> CommandResult<bool> {
-        match &mut self.data {
-            ViewData::Database(_) if self.scratch.batch.is_empty() => return Ok(self.has_written),
-            ViewData::Database(db) => {
-                let db = *db;
-                self.write_batch(db)?;
-                let bytes = self.scratch.batch.approximate_size();
-                self.store.durability.record_bytes(self.scratch.slot, bytes);
-            }
-            ViewData::Exec(_) => return self.commit_exec(),
-            ViewData::Store(transaction) => return transaction.commit(),
-        }
-        Ok(true)
-    }
-
-    fn commit_exec(&mut self) -> CommandResult<bool> {
-        let ViewData::Exec(transaction) = std::mem::replace(&mut self.data, ViewData::new(self.store)) else {
-            return Ok(false);
-        };
-        if self.changed.is_empty() && !self.is_dirty && self.spaces.is_none() {
-            return Ok(false);
-        }
-        transaction.commit()?;
-        Ok(true)
-    }
-
-    fn write_batch(&self, db: &Db) -> CommandResult {
-        let batch = &self.scratch.batch;
-        if self.scratch.can_wait {
-            return Ok(db.write(batch)?);
-        }
-        match db.try_write(batch, &WriteOptions::DEFAULT) {
-            // Another thread is writing, or the memtable has to be switched: a short wait.
-            Err(error) if error.is_would_wait() && !db.would_wait() => Ok(db.write(batch)?),
-            other => Ok(other?),
-        }
-    }
 }
 
 /// Begins a transaction of the engine.
 fn begin(db: &Db) -> Transaction {
     let options = TransactionOptions::default().isolation(Isolation::Snapshot).memory(TRANSACTION_MEMORY);
     db.begin(&options)
-}
-
-fn op_key<'b>(op: &terrace::BatchOp<'b>) -> &'b [u8] {
-    match op {
-        terrace::BatchOp::Put { key, .. } | terrace::BatchOp::Delete { key } => key,
-    }
 }
 
 /// Returns the error of a record without a valid header.

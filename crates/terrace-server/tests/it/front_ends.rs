@@ -47,7 +47,8 @@ fn etcd_store(what: &str) -> Option<String> {
 fn with_two(what: &str, body: impl FnOnce(&Server, &Server)) {
     let Some(address) = etcd_store(what) else { return };
     let start = || Server::start_front_end(&address, |_| {}).unwrap();
-    let (first, second) = (start(), start());
+    let first = start();
+    let second = start();
     body(&first, &second);
 }
 
@@ -99,7 +100,8 @@ fn replies_like_redis_on_etcd() {
 #[test]
 fn replies_like_redis_on_the_store_of_a_variable() {
     let Ok(address) = std::env::var("TERRACE_TEST_STORE") else {
-        let _ = writeln!(std::io::stderr(), "NOT TESTED: front ends on TiKV: no address in TERRACE_TEST_STORE");
+        let _ =
+            writeln!(std::io::stderr(), "NOT TESTED: front ends on TiKV: no address in TERRACE_TEST_STORE");
         return;
     };
     let store = |number: u32| format!("{address}-{number}");
@@ -124,10 +126,16 @@ fn clients_that_users_have() {
 #[test]
 fn writes_of_one_front_end_show_at_the_other() {
     with_two("two front ends", |first, second| {
-        let (mut first, mut second) = (first.client(), second.client());
+        let mut first = first.client();
+        let mut second = second.client();
         first.check(&[("SET a 1", "OK"), ("HSET h f 1 g 2", ":2"), ("RPUSH l x y z", ":3")]);
         second.check(&[("GET a", "'1'"), ("HGETALL h", "['f' '1' 'g' '2']"), ("LPOP l", "'x'")]);
-        first.check(&[("LRANGE l 0 -1", "['y' 'z']"), ("DBSIZE", ":3"), ("SELECT 1", "OK"), ("SET b 2", "OK")]);
+        first.check(&[
+            ("LRANGE l 0 -1", "['y' 'z']"),
+            ("DBSIZE", ":3"),
+            ("SELECT 1", "OK"),
+            ("SET b 2", "OK"),
+        ]);
         second.check(&[("SWAPDB 0 1", "OK"), ("GET b", "'2'")]);
         first.check(&[("GET a", "'1'"), ("SELECT 0", "OK"), ("GET b", "'2'"), ("FLUSHALL", "OK")]);
         second.check(&[("DBSIZE", ":0"), ("GET b", "nil"), ("SET b 3", "OK")]);
@@ -209,7 +217,8 @@ fn transfers_keep_the_sum() {
         let aborted = AtomicU64::new(0);
         with_clients(first, second, |id, client| {
             for round in 0..12 {
-                let (from, to) = ((id + round) % 4, (id + 3 * round + 1) % 4);
+                let from = (id + round) % 4;
+                let to = (id + 3 * round + 1) % 4;
                 client.run("MULTI");
                 client.run(&format!("DECRBY account:{from} {}", round + 1));
                 client.run(&format!("INCRBY account:{to} {}", round + 1));
@@ -219,7 +228,8 @@ fn transfers_keep_the_sum() {
                 let read = |client: &mut Client, account| -> i64 {
                     client.run(&format!("GET account:{account}")).trim_matches('\'').parse().unwrap()
                 };
-                let (left, right) = (read(client, from), read(client, to));
+                let left = read(client, from);
+                let right = read(client, to);
                 if from == to {
                     client.run("UNWATCH");
                     continue;
@@ -242,7 +252,8 @@ fn transfers_keep_the_sum() {
 #[test]
 fn watch_sees_every_write_of_the_other_front_end() {
     with_two("WATCH", |first, second| {
-        let (mut first, mut second) = (first.client(), second.client());
+        let mut first = first.client();
+        let mut second = second.client();
         first.check(&[("SET s 1", "OK"), ("HSET h f 1", ":1"), ("RPUSH l a b", ":2"), ("ZADD z 1 m", ":1")]);
         for (watched, write, is_change) in [
             ("s", "SET s 2", true),
@@ -274,7 +285,8 @@ fn watch_sees_every_write_of_the_other_front_end() {
 #[test]
 fn scan_continues_at_the_other_front_end() {
     with_two("SCAN", |first, second| {
-        let (mut first, mut second) = (first.client(), second.client());
+        let mut first = first.client();
+        let mut second = second.client();
         for n in 0..50 {
             first.run(&format!("SET key:{n:02} 1"));
         }
@@ -283,7 +295,8 @@ fn scan_continues_at_the_other_front_end() {
         loop {
             std::mem::swap(&mut first, &mut second);
             let reply = first.run(&format!("SCAN {cursor} COUNT 7"));
-            let words: Vec<&str> = reply.split('\'').filter(|word| !word.trim_matches(['[', ']', ' ']).is_empty()).collect();
+            let words: Vec<&str> =
+                reply.split('\'').filter(|word| !word.trim_matches(['[', ']', ' ']).is_empty()).collect();
             cursor = words[0].to_owned();
             seen.extend(words[1..].iter().map(|word| (*word).to_owned()));
             if cursor == "0" {
@@ -298,7 +311,8 @@ fn scan_continues_at_the_other_front_end() {
 #[test]
 fn waiting_clients_of_a_front_end() {
     on_both_engines("BLPOP", |server| {
-        let (mut waiting, mut writing) = (server.client(), server.client());
+        let mut waiting = server.client();
+        let mut writing = server.client();
         waiting.send(&["BLPOP", "l", "10"]);
         std::thread::sleep(Duration::from_millis(50));
         writing.check(&[("RPUSH l a b", ":2")]);
@@ -362,9 +376,13 @@ fn limits_of_etcd_are_errors_without_effects() {
     let address = address.replace("?max-txn-ops=10000", "");
     let server = Server::start_front_end(&address, |_| {}).unwrap();
     let mut client = server.client();
-    let many: Vec<String> = ["RPUSH", "l"].map(str::to_owned).into_iter().chain((0..200).map(|n| n.to_string())).collect();
+    let many: Vec<String> =
+        ["RPUSH", "l"].map(str::to_owned).into_iter().chain((0..200).map(|n| n.to_string())).collect();
     let reply = client.call(&many);
-    assert!(reply.starts_with("-ERR batch too large: 201 operations, the limit of the store is 126"), "{reply}");
+    assert!(
+        reply.starts_with("-ERR batch too large: 201 operations, the limit of the store is 126"),
+        "{reply}"
+    );
     client.check(&[("EXISTS l", ":0"), ("MULTI", "OK"), ("SET a 1", "QUEUED")]);
     let large = "x".repeat((1 << 20) + 1);
     client.call(&["SET", "b", &large]);
@@ -395,7 +413,9 @@ fn stores_that_are_refused() {
     let db = terrace::Db::open(&foreign, &options).unwrap();
     db.put("a", "1").unwrap();
     db.close().unwrap();
-    assert!(message(&format!("local:{}", foreign.display()), true).contains("another program wrote the store"));
+    assert!(
+        message(&format!("local:{}", foreign.display()), true).contains("another program wrote the store")
+    );
 }
 
 #[test]

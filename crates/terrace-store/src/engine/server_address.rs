@@ -1,7 +1,7 @@
 //! Parts of the addresses of distributed engines: hosts, prefix, time of a call, files.
 
-use std::path::Path;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::address::Address;
@@ -65,7 +65,8 @@ pub(super) fn number(
 ) -> Result<u64> {
     let Some(text) = address.option(name) else { return Ok(default) };
     let number = text.parse().ok().filter(|number| range.contains(number));
-    let (min, max) = (range.start(), range.end());
+    let min = range.start();
+    let max = range.end();
     number
         .ok_or_else(|| Error::InvalidArgument(format!("{name}={text}: expected {unit} from {min} to {max}")))
 }

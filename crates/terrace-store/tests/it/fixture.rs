@@ -68,7 +68,10 @@ fn etcd_of_three() -> TestStore {
     use crate::cluster::EtcdCluster;
     use std::sync::OnceLock;
     static SHARED: OnceLock<EtcdCluster> = OnceLock::new();
-    TestStore { store: crate::cluster::new_store(SHARED.get_or_init(|| EtcdCluster::start(3))), _directory: None }
+    TestStore {
+        store: crate::cluster::new_store(SHARED.get_or_init(|| EtcdCluster::start(3))),
+        _directory: None,
+    }
 }
 
 #[cfg(feature = "tikv")]

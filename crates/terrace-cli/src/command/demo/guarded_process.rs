@@ -13,8 +13,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use crate::failure::Failure;
 
-/// Script of the shell. Its arguments are the command. It prints the number of the process, and then
-/// leaves the output to the process.
+/// Script of the shell. Its arguments are the command. It prints the number of the process, and
+/// then leaves the output to the process.
 const GUARD: &str = r#""$@" & echo $!; exec >/dev/null; cat; kill -TERM $! 2>/dev/null; wait $!"#;
 
 /// Running process. The drop ends it with SIGTERM and waits for its end.

@@ -149,9 +149,7 @@ fn collect_space(shared: &dyn SharedStore) -> Result<bool> {
     };
     let (begin, end) = space_bounds(space);
     delete_part(shared, garbage, &KeyRange::new(begin, end), |transaction, stored| match decode(stored) {
-        Some(object) => {
-            transaction.put(&object_garbage_key(object.number), &[object.value_type.code()])
-        }
+        Some(object) => transaction.put(&object_garbage_key(object.number), &[object.value_type.code()]),
         None => Ok(()),
     })?;
     Ok(true)

@@ -3,7 +3,7 @@
 //! ```text
 //!   first access   one request: snapshot, map of namespaces, records of the command's keys
 //!   later reads    the same snapshot, with the own writes
-//!   commit         one request: the writes, if the map and the records that were read are unchanged
+//!   commit         one request: the writes, if the map and the records read are unchanged
 //! ```
 
 use std::collections::{BTreeSet, HashMap};

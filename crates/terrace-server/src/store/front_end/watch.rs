@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   WATCH   snapshot A, existence of the keys
-//!   EXEC    snapshot B; are the keys unchanged since A?   commit, if the keys are unchanged since B
+//!   EXEC    snapshot B; are the keys unchanged since A? commit, if they are unchanged since B
 //! ```
 //!
 //! Together, the two comparisons cover the time from WATCH to the commit, and the writes of every

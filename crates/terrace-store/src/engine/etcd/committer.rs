@@ -8,10 +8,10 @@ use terrace_env::{Random, SystemRandom};
 
 use super::super::group_commit::{GroupCommit, Writes};
 use super::super::prefix_layout::Layout;
+use super::MAX_REQUEST_BYTES;
 use super::cluster::{Cluster, Requester};
 use super::lane::{Committed, Lane};
 use super::stored::encode_value;
-use super::MAX_REQUEST_BYTES;
 use crate::error::{Error, Result};
 use crate::store::Position;
 
