@@ -25,9 +25,9 @@ use crate::cli::Run;
 use crate::failure::{CommandResult, Failure};
 use crate::terminal;
 
-/// Start a cluster on this machine: three nodes of etcd and two servers that share them
+/// Start a small cluster on this machine: etcd, and servers that share it
 ///
-/// The program prints the ports and waits. Ctrl-C or SIGTERM ends all processes. The data stays in
+/// Three nodes of etcd, and two servers without data of their own. The program prints the ports and waits. Ctrl-C or SIGTERM ends all processes. The data stays in
 /// DIR, and the next start continues with it. The nodes need the program etcd, which is in Debian's
 /// package etcd-server.
 #[derive(Args)]

@@ -317,7 +317,7 @@ impl Running<'_> {
             false => View::with_pass(&shared.store, scratch),
         };
         let mut call = Call { shared, session, view, reply };
-        call.view.want(call.session.database, command.keys.of(args));
+        call.view.want(call.session.database, || command.keys.of(args));
         call.view.reports_misses = !is_write && shared.store.key_events.wants(EventClass::MISS);
         if is_script {
             show_script(shared, call.session, command, args);
@@ -343,7 +343,7 @@ impl Running<'_> {
         let shared = self.shared;
         loop {
             let mut view = View::new(&shared.store, scratch);
-            view.want(session.database, self.command.keys.of(self.args));
+            view.want(session.database, || self.command.keys.of(self.args));
             view.reports_misses = shared.store.key_events.wants(EventClass::MISS);
             view.is_repeatable = !view.reports_misses;
             match (self.function)(&mut Call { shared, session, view, reply }, self.args) {

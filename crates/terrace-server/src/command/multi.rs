@@ -211,7 +211,7 @@ fn run_and_commit(
 ) -> CommandResult<Option<Vec<Vec<u8>>>> {
     for queued in &multi.commands {
         let args = Args::new(&queued.bytes, &queued.args);
-        call.view.want(call.session.database, queued.command.keys.of(args));
+        call.view.want(call.session.database, || queued.command.keys.of(args));
     }
     if call.view.is_watch_broken(watches)? {
         call.reply.null_array();

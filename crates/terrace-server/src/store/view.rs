@@ -186,10 +186,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Tells a shared store which keys the command reads, so that they come with one request.
-    pub(crate) fn want<'k>(&mut self, database: u8, keys: impl Iterator<Item = &'k [u8]>) {
+    /// Tells a shared store which keys the command reads, so that they come with one request. A
+    /// database does not ask for `keys`.
+    pub(crate) fn want<'k, K>(&mut self, database: u8, keys: impl FnOnce() -> K)
+    where
+        K: Iterator<Item = &'k [u8]>,
+    {
         if let ViewData::Store(transaction) = &mut self.data {
-            keys.for_each(|key| transaction.want(database, key));
+            keys().for_each(|key| transaction.want(database, key));
         }
     }
 
