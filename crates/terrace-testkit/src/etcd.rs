@@ -4,9 +4,10 @@ use std::io::{BufRead, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
+use terrace_env::{Clock, SystemClock};
 
 use crate::http::get;
 
@@ -178,15 +179,16 @@ impl EtcdCluster {
 
     /// Returns the index of the leader, once there is one among the running servers.
     pub fn leader(&self) -> usize {
-        let started = Instant::now();
+        let started = SystemClock.monotonic();
         loop {
             let found =
                 self.servers.iter().position(|server| server.is_running() && is_leader(server.client_port));
             if let Some(leader) = found {
                 return leader;
             }
-            assert!(started.elapsed() < START, "the cluster has no leader");
-            std::thread::sleep(Duration::from_millis(50));
+            let waited = SystemClock.monotonic().saturating_sub(started);
+            assert!(waited < START, "the cluster has no leader");
+            SystemClock.sleep(Duration::from_millis(50));
         }
     }
 }

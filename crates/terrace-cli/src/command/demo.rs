@@ -25,11 +25,11 @@ use crate::cli::Run;
 use crate::failure::{CommandResult, Failure};
 use crate::terminal;
 
-/// Start a small cluster on this machine: etcd, and servers that share it
+/// Start a small cluster on this machine: etcd and two servers
 ///
-/// Three nodes of etcd, and two servers without data of their own. The program prints the ports and waits. Ctrl-C or SIGTERM ends all processes. The data stays in
-/// DIR, and the next start continues with it. The nodes need the program etcd, which is in Debian's
-/// package etcd-server.
+/// Three nodes of etcd have the data, and two servers share them. The program prints the ports and
+/// waits. Ctrl-C or SIGTERM ends all processes. The data stays in DIR, and the next start continues
+/// with it. The nodes need the program etcd, which is in Debian's package etcd-server.
 #[derive(Args)]
 pub(crate) struct Demo {
     /// Kind of the cluster
