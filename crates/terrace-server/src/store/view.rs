@@ -71,7 +71,7 @@ pub(super) enum ViewData<'a> {
     /// Database. A command commits a batch.
     Database(&'a Db),
     /// EXEC on a database.
-    Exec(Transaction),
+    Exec(Box<Transaction>),
     /// Command or EXEC in a shared store.
     Store(Box<StoreTransaction<'a>>),
 }
@@ -180,7 +180,7 @@ impl<'a> View<'a> {
     /// Makes later reads see earlier writes.
     pub(super) fn begin_exec(&mut self) {
         match &mut self.data {
-            ViewData::Database(db) => self.data = ViewData::Exec(begin(db)),
+            ViewData::Database(db) => self.data = ViewData::Exec(Box::new(begin(db))),
             ViewData::Exec(_) => {}
             ViewData::Store(transaction) => transaction.is_exec = true,
         }

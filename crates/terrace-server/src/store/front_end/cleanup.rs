@@ -67,12 +67,11 @@ fn entries_of_transaction(limits: &Limits) -> usize {
     (limits.batch_operations / OPERATIONS_OF_ENTRY).clamp(1, MAX_ENTRIES)
 }
 
+/// Keys with their values.
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// First entries of `range`, at most as many as fit into a transaction. True: these are all.
-fn first_entries(
-    transaction: &Transaction<'_>,
-    range: &KeyRange,
-    count: usize,
-) -> Result<(Vec<(Vec<u8>, Vec<u8>)>, bool)> {
+fn first_entries(transaction: &Transaction<'_>, range: &KeyRange, count: usize) -> Result<(Entries, bool)> {
     let mut iter = transaction.peek_iter(range)?;
     iter.seek_to_first();
     let mut entries = Vec::new();
