@@ -104,9 +104,8 @@ fn start(trial: &CliTest, line: &str, last: &str) -> (Child, Vec<String>) {
             return (child, lines);
         }
     }
-    let mut errors = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-    panic!("no line {last:?} in {lines:?}: {errors}");
+    let ended = child.wait_with_output().unwrap();
+    panic!("no line {last:?} in {lines:?}: {}", String::from_utf8_lossy(&ended.stderr));
 }
 
 fn signal(name: &str, process: &str) {

@@ -454,7 +454,7 @@ fn requests_of_commands() {
     let server = Server::start_front_end(&cluster.address("app"), |config| config.enable_debug = true);
     let server = server.unwrap();
     let mut client = server.client();
-    // The cleanup sends requests, too.
+    // The cleanup sends requests, too. One that has begun ends within the pause.
     client.check(&[("DEBUG SET-ACTIVE-EXPIRE 0", "OK"), ("SET a 1", "OK"), ("HSET h f 1", ":1")]);
     std::thread::sleep(Duration::from_millis(500));
     for (lines, expected) in [
