@@ -28,8 +28,8 @@ use crate::terminal;
 /// Start a small cluster on this machine: etcd and two servers
 ///
 /// Three nodes of etcd have the data, and two servers share them. The program prints the ports and
-/// waits. Ctrl-C or SIGTERM ends all processes. The data stays in DIR, and the next start continues
-/// with it. The nodes need the program etcd, which is in Debian's package etcd-server.
+/// waits. Ctrl-C or SIGTERM ends all processes. The data stays in DIR: a start with the same ports
+/// continues with it. The nodes need the program etcd, of Debian's package etcd-server.
 #[derive(Args)]
 pub(crate) struct Demo {
     /// Kind of the cluster
