@@ -1,6 +1,7 @@
 package org.terracedb.suites;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.TreeSet;
 import org.apache.camel.Exchange;
@@ -22,7 +23,7 @@ public final class CamelProgram {
         Library.check(Boolean.parseBoolean(arguments[2]));
         LevelDBAggregationRepository repository =
                 new LevelDBAggregationRepository("orders", arguments[0]);
-        List<String> parcels = new ArrayList<>();
+        List<String> parcels = Collections.synchronizedList(new ArrayList<>());
         try (DefaultCamelContext context = new DefaultCamelContext()) {
             context.addRoutes(route(repository, parcels));
             context.start();
@@ -30,12 +31,23 @@ public final class CamelProgram {
             for (int i = turn * ORDERS_OF_A_TURN; i < (turn + 1) * ORDERS_OF_A_TURN; i++) {
                 template.sendBodyAndHeader("direct:orders", "order " + i, "customer", i % CUSTOMERS);
             }
-            System.out.println("turn " + turn + ", complete: " + parcels);
+            waitForConfirmations(repository, context);
+            System.out.println("turn " + turn + ", complete: " + new TreeSet<>(parcels));
             for (String customer : new TreeSet<>(repository.getKeys())) {
                 Exchange waiting = repository.get(context, customer);
                 System.out.println(customer + " waits with " + waiting.getIn().getBody());
             }
-            System.out.println("to confirm: " + repository.scan(context));
+        }
+    }
+
+    /** Camel confirms a parcel after the end of its route, which may be in another thread. */
+    private static void waitForConfirmations(
+            LevelDBAggregationRepository repository, DefaultCamelContext context) throws Exception {
+        for (int turn = 0; !repository.scan(context).isEmpty(); turn++) {
+            if (turn == 6000) {
+                throw new IllegalStateException("not confirmed: " + repository.scan(context));
+            }
+            Thread.sleep(10);
         }
     }
 
