@@ -131,7 +131,8 @@ pub(crate) fn bytes(env: Env<'_>, array: ByteArray<'_>, name: &str) -> Result<By
     bytes_of_len(env, array, env.byte_array_len(array) as jint, name)
 }
 
-/// Copies an argument whose length Java has passed. A null array is an error that names the argument.
+/// Copies an argument whose length Java has passed. A null array is an error that names the
+/// argument.
 #[inline]
 pub(crate) fn bytes_of_len(
     env: Env<'_>,

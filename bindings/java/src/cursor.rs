@@ -95,7 +95,7 @@ impl Chunk {
         &self.bytes
     }
 
-    /// Frees the memory of long entries, which would otherwise remain until the end of the iterator.
+    /// Frees the memory of long entries. It would otherwise remain until the end of the iterator.
     fn shrink(&mut self) {
         if self.bytes.capacity() > MAX_IDLE_CHUNK {
             *self = Chunk::default();
@@ -154,8 +154,8 @@ impl EitherIterator {
         });
     }
 
-    /// Copies up to `count` entries to `chunk` and moves beyond them. The finished chunk has at most
-    /// `capacity` bytes. If one entry needs more, returns this number.
+    /// Copies up to `count` entries to `chunk` and moves beyond them. The finished chunk has at
+    /// most `capacity` bytes. If one entry needs more, returns this number.
     fn copy_entries(
         &mut self,
         forward: bool,
@@ -222,8 +222,8 @@ pub(crate) extern "system" fn open<'a>(
 }
 
 /// Moves, and copies up to `count` entries to `array`: see [`EitherIterator::copy_entries`].
-/// Returns the number of bytes. If the array is too short for one entry, returns the negative length
-/// that it needs.
+/// Returns the number of bytes. If the array is too short for one entry, returns the negative
+/// length that it needs.
 pub(crate) extern "system" fn fill<'a>(
     env: Env<'a>,
     class: Class<'a>,
