@@ -128,10 +128,22 @@ impl AsRef<[u8]> for Bytes {
 /// Copies an argument. A null array is an error that names the argument.
 #[inline]
 pub(crate) fn bytes(env: Env<'_>, array: ByteArray<'_>, name: &str) -> Result<Bytes, Failure> {
+    bytes_of_len(env, array, env.byte_array_len(array) as jint, name)
+}
+
+/// Copies an argument whose length Java has passed. A null array is an error that names the
+/// argument.
+#[inline]
+pub(crate) fn bytes_of_len(
+    env: Env<'_>,
+    array: ByteArray<'_>,
+    len: jint,
+    name: &str,
+) -> Result<Bytes, Failure> {
     if array.is_null() {
         return Err(invalid(format!("{name} is null")));
     }
-    let len = env.byte_array_len(array);
+    let len = usize::try_from(len).map_err(|_| invalid(format!("the length of the {name} is negative")))?;
     let mut copy = Bytes { inline: [0; INLINE], inline_len: 0, heap: Vec::new() };
     if len <= INLINE {
         env.copy_from_array(array, &mut copy.inline[..len]);

@@ -2,7 +2,15 @@
 //!
 //! ```text
 //!   iterator --entry by entry--> chunk of the cursor --one call of JNI--> array of Java
+//!
+//!   0                                                 table
+//!   +---------+-----+-------+---------+-----+-----//--+---------+---------+-//-+-----+---------+
+//!   | key len | key | value | key len | key | value   | start 0 | start 1 |    | end | entries |
+//!   +---------+-----+-------+---------+-----+-----//--+---------+---------+-//-+-----+---------+
 //! ```
+//!
+//! All numbers have 32 bits and are little-endian. Starts and end are positions in the chunk, so
+//! that Java finds each entry without a pass over those before it.
 //!
 //! An array, not a direct buffer: the compiler of Java turns copies of its parts into few
 //! instructions.
@@ -21,8 +29,15 @@ pub(crate) struct Cursor(Mutex<CursorState>);
 
 struct CursorState {
     iterator: EitherIterator,
-    /// Entries of the last fill. The next one uses the memory again.
-    chunk: Vec<u8>,
+    chunk: Chunk,
+}
+
+/// Entries of a fill, in the layout of this module. The next fill uses the memory again.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    /// Starts of the entries.
+    starts: Vec<u32>,
 }
 
 #[allow(clippy::large_enum_variant, reason = "the handle is boxed, and a second box would cost each step")]
@@ -41,11 +56,52 @@ macro_rules! for_either {
     };
 }
 
-/// Number of bytes of the lengths of an entry.
-const LENGTHS: usize = 8;
+/// Number of bytes of a number.
+const NUMBER: usize = size_of::<u32>();
 
 /// Maximum memory of a chunk between two fills, in bytes: the usual length of an array.
 const MAX_IDLE_CHUNK: usize = 64 << 10;
+
+impl Chunk {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.starts.clear();
+    }
+
+    /// Returns the length of the finished chunk with one more entry.
+    #[inline]
+    fn len_with(&self, key: &[u8], value: &[u8]) -> usize {
+        // The table has the starts, that of the new entry, the end and the number of entries.
+        self.bytes.len() + NUMBER + key.len() + value.len() + NUMBER * (self.starts.len() + 3)
+    }
+
+    /// Appends an entry. All positions fit in 32 bits, because the chunk fits in an array of Java.
+    #[inline]
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.starts.push(self.bytes.len() as u32);
+        self.bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+    }
+
+    /// Appends the table if there are entries. Returns all bytes.
+    fn finish(&mut self) -> &[u8] {
+        if !self.starts.is_empty() {
+            let end = self.bytes.len() as u32;
+            let count = self.starts.len() as u32;
+            let table = self.starts.iter().copied().chain([end, count]);
+            self.bytes.extend(table.flat_map(u32::to_le_bytes));
+        }
+        &self.bytes
+    }
+
+    /// Frees the memory of long entries. It would otherwise remain until the end of the iterator.
+    fn shrink(&mut self) {
+        if self.bytes.capacity() > MAX_IDLE_CHUNK {
+            *self = Chunk::default();
+        }
+    }
+}
 
 /// First move of a fill, with the numbers of the Java class `TerraceIterator`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -98,17 +154,17 @@ impl EitherIterator {
         });
     }
 
-    /// Copies up to `count` entries to `chunk` and moves beyond them. Each entry is the lengths of
-    /// key and value as little-endian numbers of 32 bits, the key, and the value. The chunk has at
-    /// most `capacity` bytes. If one entry is longer, returns its length.
+    /// Copies up to `count` entries to `chunk` and moves beyond them. The finished chunk has at
+    /// most `capacity` bytes. If one entry needs more, returns this number.
     fn copy_entries(
         &mut self,
         forward: bool,
         count: usize,
         capacity: usize,
-        chunk: &mut Vec<u8>,
+        chunk: &mut Chunk,
     ) -> Result<Option<usize>, Failure> {
         chunk.clear();
+        reserve(&mut chunk.bytes, capacity)?;
         for_either!(self, iterator => {
             for _ in 0..count {
                 if !iterator.valid() {
@@ -116,15 +172,14 @@ impl EitherIterator {
                 }
                 let key = iterator.key();
                 let value = iterator.value();
-                let len = LENGTHS + key.len() + value.len();
-                if chunk.len() + len > capacity {
-                    if chunk.is_empty() {
+                let len = chunk.len_with(key, value);
+                if len > capacity {
+                    if chunk.starts.is_empty() {
                         return Ok(Some(len));
                     }
                     break;
                 }
-                reserve(chunk, len)?;
-                append_entry(key, value, chunk);
+                chunk.push(key, value);
                 if forward { iterator.next() } else { iterator.prev() }
             }
             iterator.status()?;
@@ -133,18 +188,9 @@ impl EitherIterator {
     }
 }
 
-/// Appends an entry that fits in an array of Java, so that its lengths fit in 32 bits.
-#[inline]
-fn append_entry(key: &[u8], value: &[u8], chunk: &mut Vec<u8>) {
-    let lens = [(key.len() as u32).to_le_bytes(), (value.len() as u32).to_le_bytes()];
-    chunk.extend_from_slice(lens.as_flattened());
-    chunk.extend_from_slice(key);
-    chunk.extend_from_slice(value);
-}
-
 /// Returns a handle for an iterator.
 pub(crate) fn new_cursor(iterator: EitherIterator) -> jlong {
-    into_handle(Cursor(Mutex::new(CursorState { iterator, chunk: Vec::new() })))
+    into_handle(Cursor(Mutex::new(CursorState { iterator, chunk: Chunk::default() })))
 }
 
 /// Returns `options` with bounds. A null array is no bound.
@@ -176,7 +222,8 @@ pub(crate) extern "system" fn open<'a>(
 }
 
 /// Moves, and copies up to `count` entries to `array`: see [`EitherIterator::copy_entries`].
-/// Returns the number of bytes, or the length of an entry that is longer than the array, negative.
+/// Returns the number of bytes. If the array is too short for one entry, returns the negative
+/// length that it needs.
 pub(crate) extern "system" fn fill<'a>(
     env: Env<'a>,
     class: Class<'a>,
@@ -198,11 +245,10 @@ pub(crate) extern "system" fn fill<'a>(
         }
         match iterator.copy_entries(forward, count, env.byte_array_len(array), chunk)? {
             None => {
-                env.copy_to_array(chunk, array);
-                let len = chunk.len() as jint;
-                // One long entry should not occupy memory until the end of the iterator.
-                chunk.clear();
-                chunk.shrink_to(MAX_IDLE_CHUNK);
+                let bytes = chunk.finish();
+                env.copy_to_array(bytes, array);
+                let len = bytes.len() as jint;
+                chunk.shrink();
                 Ok(len)
             }
             Some(len) => jint::try_from(len)

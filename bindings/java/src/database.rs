@@ -7,7 +7,9 @@ use std::time::Duration;
 use jni_sys::{jint, jlong};
 use terrace::{Db, FollowOptions, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 
-use crate::call::{Failure, bytes, call, free_handle, invalid, items, new_items, optional_bytes, text, vec};
+use crate::call::{
+    Failure, bytes_of_len, call, free_handle, invalid, items, new_items, optional_bytes, text, vec,
+};
 use crate::options::{UserOptions, user_options};
 use crate::raw::{ByteArray, Class, Env, Handle, Object, ObjectArray, into_handle};
 
@@ -72,11 +74,12 @@ pub(crate) extern "system" fn get<'a>(
     class: Class<'a>,
     db: Handle<'a, Db>,
     key: ByteArray<'a>,
+    key_len: jint,
     snapshot: Handle<'a, Snapshot>,
     flags: jint,
 ) -> ByteArray<'a> {
     call(env, class, ByteArray::NULL, || {
-        let key = bytes(env, key, "key")?;
+        let key = bytes_of_len(env, key, key_len, "key")?;
         match required(db)?.get_pinned_with(&key, &read_options(snapshot, flags))? {
             Some(value) => Ok(env.new_byte_array(&value)?),
             None => Ok(ByteArray::NULL),
@@ -109,12 +112,14 @@ pub(crate) extern "system" fn put<'a>(
     class: Class<'a>,
     db: Handle<'a, Db>,
     key: ByteArray<'a>,
+    key_len: jint,
     value: ByteArray<'a>,
+    value_len: jint,
     sync: bool,
 ) {
     call(env, class, (), || {
-        let key = bytes(env, key, "key")?;
-        let value = bytes(env, value, "value")?;
+        let key = bytes_of_len(env, key, key_len, "key")?;
+        let value = bytes_of_len(env, value, value_len, "value")?;
         Ok(required(db)?.put_with(&key, &value, &write_options(sync))?)
     });
 }
@@ -124,10 +129,11 @@ pub(crate) extern "system" fn delete<'a>(
     class: Class<'a>,
     db: Handle<'a, Db>,
     key: ByteArray<'a>,
+    key_len: jint,
     sync: bool,
 ) {
     call(env, class, (), || {
-        let key = bytes(env, key, "key")?;
+        let key = bytes_of_len(env, key, key_len, "key")?;
         Ok(required(db)?.delete_with(&key, &write_options(sync))?)
     });
 }

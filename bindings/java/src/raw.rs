@@ -120,13 +120,17 @@ impl<'a> Env<'a> {
         if array.0.is_null() { 0 } else { self.len(array.0) }
     }
 
-    /// Copies the first bytes of `array`, which is not shorter than `bytes`.
+    /// Copies the first bytes of `array`. An array that is shorter than `bytes` leaves them as they
+    /// are, with an exception.
+    ///
+    /// The caller knows the length from Java. A question for it would cost as much as the copy.
     pub(crate) fn copy_from_array(self, array: ByteArray<'_>, bytes: &mut [u8]) {
-        assert!(bytes.len() <= self.byte_array_len(array), "the caller has asked for the length");
+        debug_assert!(bytes.len() <= self.byte_array_len(array), "Java has passed a wrong length");
         let start = bytes.as_mut_ptr().cast();
         let len = bytes.len() as jint;
         if len > 0 {
-            // SAFETY: by rule 1, `array` is valid. It has `len` bytes, and so has `bytes`.
+            // SAFETY: by rule 1, `array` is valid, and `bytes` has `len` bytes. The virtual machine
+            // compares `len` with the length of the array.
             unsafe { (self.functions().GetByteArrayRegion)(self.0, array.0, 0, len, start) };
         }
     }

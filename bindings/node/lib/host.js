@@ -111,7 +111,9 @@ class Host {
   }
 
   getSync (key, options, snapshot) {
-    return binding.getSync(this.db, key, readFlags(options), snapshot)
+    return snapshot === 0
+      ? binding.getSync(this.db, key, readFlags(options))
+      : binding.getSync(this.db, key, readFlags(options), snapshot)
   }
 
   has (key, options, snapshot) {
@@ -121,10 +123,17 @@ class Host {
   #read (key, flags, snapshot) {
     if (!this.#usesMainThread) return this.#readOnWorker([key], flags, snapshot).then(first)
     if (!mayAnswer(key.length)) return this.#readInNextTurn(key, flags, snapshot)
-    const value = binding.tryGet(this.db, key, flags, snapshot)
+    const value = this.#tryGet(key, flags, snapshot)
     if (value === null) return this.#readOnWorker([key], flags, snapshot).then(first)
     if (value !== undefined) count(value.length ?? 0)
     return value
+  }
+
+  /** Each argument that crosses takes time, and most reads have no snapshot. */
+  #tryGet (key, flags, snapshot) {
+    return snapshot === 0
+      ? binding.tryGet(this.db, key, flags)
+      : binding.tryGet(this.db, key, flags, snapshot)
   }
 
   #readInNextTurn (key, flags, snapshot) {
@@ -165,7 +174,7 @@ class Host {
     for (let i = 0; i < keys.length; i++) {
       const key = keys[i]
       while (!mayAnswer(key.length)) await nextTurn()
-      const value = binding.tryGet(this.db, key, flags, snapshot)
+      const value = this.#tryGet(key, flags, snapshot)
       values[i] = value
       if (value === null) waiting.push(i)
       else count(value?.length ?? 0)

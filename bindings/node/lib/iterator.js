@@ -3,6 +3,7 @@
 const { AbstractIterator } = require('abstract-level')
 const ModuleError = require('module-error')
 const binding = require('./binding')
+const { ChunkText } = require('./chunk-text')
 const { TerraceSnapshot } = require('./snapshot')
 
 // Flags of the native part, in src/hot.rs.
@@ -22,8 +23,10 @@ const MAX_NATIVE_COUNT = 0x7fffffff
 // A chunk ends after the entry with which it exceeds so many bytes.
 const DEFAULT_CHUNK_BYTES = 65536
 
-// Words before the lengths of a chunk: the number of entries, and whether it is the last chunk.
+// Words before the lengths of a chunk: the number of entries, and flags.
 const HEADER_WORDS = 2
+const IS_LAST = 1
+const IS_ASCII = 2
 
 // Handle of an iterator over a closed snapshot. The base class refuses to read from it.
 const NO_SCAN = 0
@@ -55,6 +58,7 @@ class TerraceIterator extends AbstractIterator {
   #chunkBytes
   #entries = 1
   #chunk = null
+  #text = null // of an ASCII #chunk, if the caller wants strings
   #lengths = null
   #position = 0 // of the next entry in #lengths
   #offset = 0 // of the next entry in #chunk
@@ -83,7 +87,7 @@ class TerraceIterator extends AbstractIterator {
   }
 
   _seek (target) {
-    this.#chunk = this.#lengths = null
+    this.#chunk = this.#text = this.#lengths = null
     this.#entries = 1
     this.#isLast = false
     this.#target = target
@@ -107,11 +111,15 @@ class TerraceIterator extends AbstractIterator {
   }
 
   async _close () {
-    this.#chunk = this.#lengths = null
+    this.#chunk = this.#text = this.#lengths = null
     this.#signal?.removeEventListener('abort', this.#onAbort)
     this.#signal = null
     if (this.#ahead !== null) binding.scanAbort(this.#scan)
     binding.scanFree(this.#scan)
+  }
+
+  get #wantsStrings () {
+    return this.#decodeKey === decodeString && this.#decodeValue === decodeString
   }
 
   get #hasEntry () {
@@ -119,15 +127,15 @@ class TerraceIterator extends AbstractIterator {
   }
 
   #entry () {
-    const keyEnd = this.#offset + this.#lengths[this.#position]
+    const start = this.#offset
+    const keyEnd = start + this.#lengths[this.#position]
     const valueEnd = keyEnd + this.#lengths[this.#position + 1]
-    const entry = [
-      this.#decodeKey(this.#chunk, this.#offset, keyEnd),
-      this.#decodeValue(this.#chunk, keyEnd, valueEnd)
-    ]
     this.#offset = valueEnd
     this.#position += 2
-    return entry
+    if (this.#text !== null && this.#text.has(start, valueEnd)) {
+      return [this.#text.slice(start, keyEnd), this.#text.slice(keyEnd, valueEnd)]
+    }
+    return [this.#decodeKey(this.#chunk, start, keyEnd), this.#decodeValue(this.#chunk, keyEnd, valueEnd)]
   }
 
   async #fetchOne () {
@@ -164,12 +172,13 @@ class TerraceIterator extends AbstractIterator {
 
   #open (chunk) {
     const words = new Uint32Array(chunk.buffer, chunk.byteOffset, HEADER_WORDS)
-    const [count, isLast] = words
+    const [count, flags] = words
     this.#lengths = new Uint32Array(chunk.buffer, chunk.byteOffset + 4 * HEADER_WORDS, 2 * count)
     this.#chunk = chunk
+    this.#text = this.#wantsStrings && (flags & IS_ASCII) !== 0 ? new ChunkText(chunk) : null
     this.#offset = 4 * (HEADER_WORDS + 2 * count)
     this.#position = 0
-    this.#isLast = isLast === 1
+    this.#isLast = (flags & IS_LAST) !== 0
   }
 
   #seekNow () {

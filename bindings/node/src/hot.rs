@@ -3,6 +3,8 @@
 //! The `try` calls return `null` (reads) or `false` (writes) if the engine would wait. JavaScript
 //! then uses a task. A batch is filled here in any case, so that its bytes cross once.
 
+use std::cell::Cell;
+
 use terrace::{Db, ReadOptions, WriteBatch, WriteOptions};
 use terrace_sync::Ordering;
 
@@ -13,9 +15,9 @@ use crate::scan::{Scan, ScanParts, bounded};
 
 /// All hot calls. The comments name their arguments.
 pub(crate) static FUNCTIONS: &[Function] = &[
-    // db, key, flags, snapshot or 0
+    // db, key, flags, snapshot or 0 or nothing
     Function { name: "tryGet", call: try_get },
-    // db, key, flags, snapshot or 0
+    // db, key, flags, snapshot or 0 or nothing
     Function { name: "getSync", call: get_sync },
     // db, key, value
     Function { name: "tryPut", call: try_put },
@@ -86,19 +88,51 @@ fn missing<'call>(call: &Call<'call>, flags: u64) -> Result<Value<'call>> {
     }
 }
 
-/// Arguments of a read of one key: db, key, flags, snapshot or 0.
+/// Capacity of the memory that one call leaves to the next one, in bytes.
+const MAX_IDLE_BYTES: usize = 16 << 10;
+
+thread_local! {
+    static IDLE_BYTES: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Keys and values of the arguments of one call, in memory of an earlier call.
+struct ArgumentBytes(Vec<u8>);
+
+impl ArgumentBytes {
+    fn new() -> ArgumentBytes {
+        ArgumentBytes(IDLE_BYTES.take())
+    }
+
+    /// Appends the bytes of an argument, and returns the length of all.
+    fn append(&mut self, call: &Call<'_>, argument: usize) -> Result<usize> {
+        call.append_bytes(call.argument(argument), &mut self.0)?;
+        Ok(self.0.len())
+    }
+}
+
+impl Drop for ArgumentBytes {
+    fn drop(&mut self) {
+        if self.0.capacity() <= MAX_IDLE_BYTES {
+            self.0.clear();
+            IDLE_BYTES.set(std::mem::take(&mut self.0));
+        }
+    }
+}
+
+/// Arguments of a read of one key: db, key, flags, snapshot or 0 or nothing.
 struct Read {
     db: Handle,
-    key: Vec<u8>,
+    key: ArgumentBytes,
     flags: u64,
     snapshot: Handle,
 }
 
 impl Read {
     fn new(call: &Call<'_>) -> Result<Read> {
-        let mut key = Vec::new();
-        call.append_bytes(call.argument(1), &mut key)?;
-        Ok(Read { db: call.handle(0)?, key, flags: call.integer(2)?, snapshot: call.handle(3)? })
+        let mut key = ArgumentBytes::new();
+        key.append(call, 1)?;
+        let snapshot = if call.len() > 3 { call.handle(3)? } else { 0 };
+        Ok(Read { db: call.handle(0)?, key, flags: call.integer(2)?, snapshot })
     }
 
     /// Calls `read` with the database and the options of this read.
@@ -115,7 +149,7 @@ impl Read {
 fn try_get<'call>(call: &Call<'call>) -> Result<Value<'call>> {
     let read = Read::new(call)?;
     read.run(|db, options| {
-        match db.try_get_borrowed(&read.key, options, |value| found(call, read.flags, value)) {
+        match db.try_get_borrowed(&read.key.0, options, |value| found(call, read.flags, value)) {
             Ok(Some(value)) => value,
             Ok(None) => missing(call, read.flags),
             Err(error) if error.is_would_wait() => call.null(),
@@ -127,7 +161,7 @@ fn try_get<'call>(call: &Call<'call>) -> Result<Value<'call>> {
 fn get_sync<'call>(call: &Call<'call>) -> Result<Value<'call>> {
     let read = Read::new(call)?;
     read.run(|db, options| {
-        let value = db.get_borrowed(&read.key, options, |value| found(call, read.flags, value))?;
+        let value = db.get_borrowed(&read.key.0, options, |value| found(call, read.flags, value))?;
         value.unwrap_or_else(|| missing(call, read.flags))
     })
 }
@@ -150,15 +184,13 @@ fn grow(batch: &mut WriteBatch, add: impl FnOnce(&mut WriteBatch)) -> Result<u64
 
 /// Appends a put or a delete to `batch`, or nothing if it fails. Returns the size of the batch.
 fn append(call: &Call<'_>, batch: &mut WriteBatch, has_value: bool) -> Result<u64> {
-    let mut key = Vec::new();
-    call.append_bytes(call.argument(1), &mut key)?;
+    let mut bytes = ArgumentBytes::new();
+    let key_length = bytes.append(call, 1)?;
     if has_value {
-        let mut value = Vec::new();
-        call.append_bytes(call.argument(2), &mut value)?;
-        grow(batch, |batch| _ = batch.put(&key, &value))
-    } else {
-        grow(batch, |batch| _ = batch.delete(&key))
+        bytes.append(call, 2)?;
     }
+    let (key, value) = bytes.0.split_at(key_length);
+    grow(batch, |batch| _ = if has_value { batch.put(key, value) } else { batch.delete(key) })
 }
 
 /// Writes `batch`, or returns false if this would wait.

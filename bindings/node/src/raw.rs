@@ -51,6 +51,8 @@ pub(crate) struct Value<'call> {
 pub(crate) struct Call<'call> {
     env: sys::napi_env,
     arguments: [Value<'call>; MAX_ARGUMENTS],
+    /// Number of arguments that JavaScript has passed.
+    len: usize,
 }
 
 /// Adds `functions` to `exports`.
@@ -99,7 +101,7 @@ unsafe extern "C" fn trampoline(env: sys::napi_env, info: sys::napi_callback_inf
     }
     // SAFETY: `export_all` stored a reference to a row that lives for ever.
     let function = unsafe { &*data.cast::<Function>() };
-    let call = Call { env, arguments: raw.map(Value::new) };
+    let call = Call { env, arguments: raw.map(Value::new), len: count };
     let result = catch_unwind(AssertUnwindSafe(|| (function.call)(&call)));
     match result.unwrap_or_else(|_| Err(Failure::panicked())) {
         Ok(value) => value.raw,
@@ -118,6 +120,11 @@ impl Value<'_> {
 
 /// Arguments.
 impl<'call> Call<'call> {
+    /// Returns the number of arguments that JavaScript has passed.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     pub(crate) fn argument(&self, index: usize) -> Value<'call> {
         self.arguments[index]
     }

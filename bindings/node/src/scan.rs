@@ -1,16 +1,20 @@
 //! Iterators, and the encoded chunks in which their entries cross to JavaScript.
 //!
 //! ```text
-//!   chunk   n, end: u32 | n times (key length, value length): u32 | keys and values, alternating
+//!   chunk   n, flags: u32 | n times (key length, value length): u32 | keys and values, alternating
 //! ```
 //!
 //! Integers have the byte order of the machine, because JavaScript reads them as a `Uint32Array`.
-//! `end` is 1 if no entry follows.
 
 use terrace::{DbIterator, ReadOptions};
 use terrace_sync::{Arc, AtomicBool, Ordering};
 
 use crate::error::{Failure, Result};
+
+/// Flag of a chunk: no entry follows.
+const IS_LAST: u32 = 1;
+/// Flag of a chunk: all bytes of keys and values are ASCII.
+const IS_ASCII: u32 = 2;
 
 /// Which parts of an entry a caller wants, and in which order it wants the entries.
 #[derive(Clone, Copy)]
@@ -143,8 +147,15 @@ fn append(data: &mut Vec<u8>, wanted: bool, bytes: &[u8]) -> Result<u32> {
 
 fn encode(lengths: &[u32], data: &[u8], is_end: bool) -> Vec<u8> {
     let count = u32::try_from(lengths.len() / 2).unwrap_or(u32::MAX);
+    let mut flags = 0;
+    if is_end {
+        flags |= IS_LAST;
+    }
+    if data.is_ascii() {
+        flags |= IS_ASCII;
+    }
     let mut chunk = Vec::with_capacity(8 + 4 * lengths.len() + data.len());
-    for integer in [count, u32::from(is_end)].iter().chain(lengths) {
+    for integer in [count, flags].iter().chain(lengths) {
         chunk.extend_from_slice(&integer.to_ne_bytes());
     }
     chunk.extend_from_slice(data);

@@ -69,6 +69,8 @@ pub(crate) static COMMANDS: &[CommandEntry] = &[
     command_entry::<command::serve::Serve>("serve", "terrace serve cities --port 6379 --sync always"),
     #[cfg(feature = "server")]
     command_entry::<command::view::View>("view", "terrace view cities"),
+    #[cfg(all(feature = "server", feature = "store"))]
+    command_entry::<command::demo::Demo>("demo", "terrace demo cluster"),
     command_entry::<command::bench::Bench>(
         "bench",
         "terrace bench --suite leveldb --engines terrace,leveldb --scale 0.1",
@@ -91,7 +93,7 @@ pub(crate) fn command_line() -> Command {
              Keys and values are written as text: \\t, \\n, \\\\ and \\xNN stand for a tab, a line feed, a backslash \
              and any other byte. Commands that only read do not write to any file.",
         )
-        .override_usage("terrace COMMAND --help | terrace --help-all | terrace --version")
+        .override_usage("terrace COMMAND --help | --help-all | --version | completions SHELL")
         .help_template(PROGRAM_HELP)
         .after_long_help(exit_codes_help())
         .subcommand_required(true)
@@ -99,7 +101,9 @@ pub(crate) fn command_line() -> Command {
         .disable_help_subcommand(true)
         .arg_required_else_help(true)
         .max_term_width(100);
-    COMMANDS.iter().fold(with_help_flags(root), |root, row| root.subcommand(subcommand(row)))
+    let root = COMMANDS.iter().fold(with_help_flags(root), |root, row| root.subcommand(subcommand(row)));
+    // The usage names it, so that the list fits on the screen.
+    root.mut_subcommand("completions", |command| command.hide(true))
 }
 
 fn subcommand(row: &CommandEntry) -> Command {

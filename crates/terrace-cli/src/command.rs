@@ -8,6 +8,8 @@ pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod count;
 pub(crate) mod delete;
+#[cfg(all(feature = "server", feature = "store"))]
+pub(crate) mod demo;
 pub(crate) mod destroy;
 pub(crate) mod dump;
 pub(crate) mod get;

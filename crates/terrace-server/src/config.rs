@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use terrace::Options;
 
-use crate::conn::TlsFiles;
-use crate::store::{Layout, SyncMode};
+use crate::conn::{SLOW_THREADS, TlsFiles};
+use crate::store::{Layout, SharedStoreConfig, SyncMode};
 use crate::users::UserConfig;
 
 /// Configuration of a server. The default listens on the loopback address and port 6379.
@@ -15,6 +15,8 @@ use crate::users::UserConfig;
 pub struct ServerConfig {
     /// Directory of the database.
     pub dir: PathBuf,
+    /// Store that several servers share, in place of the directory.
+    pub shared_store: Option<SharedStoreConfig>,
     /// Options to open the database. The server also takes the clock and the randomness from them.
     pub engine: Options,
     /// Addresses to listen on.
@@ -69,6 +71,7 @@ impl ServerConfig {
     pub fn new(dir: impl Into<PathBuf>) -> ServerConfig {
         ServerConfig {
             dir: dir.into(),
+            shared_store: None,
             engine: Options::default(),
             bind: vec![IpAddr::from([127, 0, 0, 1])],
             port: Some(6379),
@@ -93,6 +96,19 @@ impl ServerConfig {
             workers: None,
             is_program: false,
         }
+    }
+
+    /// Creates the default configuration of a front end of a shared store.
+    pub fn new_for_store(store: SharedStoreConfig) -> ServerConfig {
+        ServerConfig { shared_store: Some(store), ..ServerConfig::new("") }
+    }
+
+    /// Number of threads for commands that wait: those of a store wait for its answers.
+    pub(crate) fn slow_thread_count(&self) -> usize {
+        /// Number of commands that wait for a store at the same time. Others wait in the queue, and
+        /// their clients send nothing meanwhile.
+        const STORE_THREADS: usize = 64;
+        if self.shared_store.is_some() { STORE_THREADS } else { SLOW_THREADS }
     }
 
     /// True if clients of other machines cannot connect without a password.
@@ -121,6 +137,9 @@ impl ServerConfig {
         if self.follow && !self.read_only {
             return Err(ServeError::Config("a follower writes nothing, so it has to be read-only".into()));
         }
+        if self.shared_store.is_some() {
+            self.check_shared_store()?;
+        }
         if self.port.is_some() && !has_password && !self.is_protected() {
             return Err(ServeError::Config(
                 "an address other than loopback needs --requirepass-file, --user or --no-protection".into(),
@@ -136,6 +155,25 @@ impl ServerConfig {
             return Err(ServeError::Config("--max-clients is 0, expected at least 1".into()));
         }
         Ok(())
+    }
+}
+
+/// Checks of a front end.
+impl ServerConfig {
+    /// Refuses the options of a database.
+    fn check_shared_store(&self) -> Result<(), ServeError> {
+        let refused = [
+            (self.page.is_some(), "the web page"),
+            (self.follow, "a follower"),
+            (self.checkpoints.is_some(), "a directory of checkpoints"),
+            (self.layout == Some(Layout::Raw), "the raw layout"),
+        ];
+        match refused.iter().find(|(is_set, _)| *is_set) {
+            Some((_, option)) => {
+                Err(ServeError::Config(format!("{option} needs a database, and --store was given")))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -211,6 +249,15 @@ impl From<std::io::Error> for ServeError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_of_a_database_beside_a_store() {
+        let store = SharedStoreConfig { address: "memory:".into(), create: false };
+        let mut config = ServerConfig::new_for_store(store);
+        assert!(config.check().is_ok());
+        config.layout = Some(Layout::Raw);
+        assert!(config.check().unwrap_err().to_string().contains("the raw layout needs a database"));
+    }
 
     #[test]
     fn other_addresses_need_a_password() {

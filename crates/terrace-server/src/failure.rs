@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Reply(Cow<'static, str>),
     /// Error of the database.
     Engine(terrace::Error),
+    /// Error of the shared store.
+    Store(terrace_store::Error),
     /// The command would wait for storage, or is long. A thread of the slow pool repeats it.
     NeedsSlowPool,
     /// The command is a script. The script thread repeats it.
@@ -46,11 +48,18 @@ impl Failure {
         }
     }
 
+    /// True if another front end has interfered, so that the command has to run again.
+    pub(crate) fn is_conflict(&self) -> bool {
+        let Failure::Store(error) = self else { return false };
+        matches!(error, terrace_store::Error::Conflict { .. } | terrace_store::Error::SnapshotTooOld(_))
+    }
+
     /// Text of the error reply.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         match self {
             Failure::Reply(text) => Cow::Borrowed(text),
             Failure::Engine(error) => Cow::Owned(engine_text(error)),
+            Failure::Store(error) => Cow::Owned(store_text(error)),
             Failure::NeedsSlowPool => Cow::Borrowed("ERR the command has to wait for storage"),
             Failure::NeedsOwnBatch => Cow::Borrowed("ERR the command needs a batch of its own"),
             Failure::NeedsSnapshot => Cow::Borrowed("ERR the database has changed between two reads"),
@@ -72,6 +81,26 @@ fn engine_text(error: &terrace::Error) -> String {
     }
 }
 
+/// Returns the error of a store. Clients of a Redis cluster know the first two codes.
+fn store_text(error: &terrace_store::Error) -> String {
+    use terrace_store::Error;
+    match error {
+        Error::Conflict { .. } | Error::Busy(_) | Error::SnapshotTooOld(_) => {
+            format!("TRYAGAIN nothing was written: {error}")
+        }
+        Error::Unavailable(_) => format!("CLUSTERDOWN nothing was written: {error}"),
+        Error::CommitUnknown(_) => format!("COMMITUNKNOWN the write may or may not have happened: {error}"),
+        Error::Local(error) => engine_text(error),
+        error => format!("ERR {error}"),
+    }
+}
+
+impl From<terrace_store::Error> for Failure {
+    fn from(error: terrace_store::Error) -> Failure {
+        Failure::Store(error)
+    }
+}
+
 impl From<terrace::Error> for Failure {
     fn from(error: terrace::Error) -> Failure {
         if error.is_would_wait() { Failure::NeedsSlowPool } else { Failure::Engine(error) }
@@ -85,6 +114,20 @@ mod tests {
     #[test]
     fn waiting_is_no_error_for_the_client() {
         assert!(matches!(Failure::from(terrace::Error::WouldWait), Failure::NeedsSlowPool));
+    }
+
+    #[test]
+    fn errors_of_a_store() {
+        use terrace_store::Error;
+        for (error, code) in [
+            (Error::Conflict { key: None }, "TRYAGAIN "),
+            (Error::Unavailable("no leader".into()), "CLUSTERDOWN "),
+            (Error::CommitUnknown("no answer".into()), "COMMITUNKNOWN "),
+            (Error::BatchTooLarge { unit: "operations", found: 200, limit: 126 }, "ERR batch too large: 200"),
+        ] {
+            let text = Failure::from(error).text().into_owned();
+            assert!(text.starts_with(code), "{text}");
+        }
     }
 
     #[test]

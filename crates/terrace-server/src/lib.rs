@@ -1,4 +1,4 @@
-//! Server that speaks the Redis protocol over a LevelDB directory.
+//! Server that speaks the Redis protocol over a LevelDB directory or a shared store.
 //!
 //! ```text
 //!   resp/     the protocol as bytes: parser and replies
@@ -40,5 +40,5 @@ pub use conn::TlsFiles;
 pub use std::net::IpAddr;
 
 pub use server::{Addresses, ServerHandle, serve};
-pub use store::{Layout, SyncMode};
+pub use store::{Layout, SharedStoreConfig, SyncMode};
 pub use users::{Role, UserConfig, hash_password};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   main thread    accepts clients; waits for signals; ends the server
-//!   workers        connections                  slow pool    2 threads
+//!   workers        connections                  slow pool    2 threads, 64 on a shared store
 //!   sync thread    one sync for all             expiry thread
 //!
 //!   end: no new clients; the turns end; the replies are sent; sync; close
@@ -25,7 +25,7 @@ use crate::command::is_category;
 use crate::config::{ServeError, ServerConfig};
 use crate::conn::{
     BlockedClients, ChannelKind, ClientRegistry, LoginAttempts, Monitors, NewClient, NewConnection, Pause,
-    PubSub, SLOW_THREADS, SlowPool, Tls, Worker,
+    PubSub, SlowPool, Tls, Worker,
 };
 use crate::engine_events::EngineEvents;
 use crate::http;
@@ -35,7 +35,7 @@ use crate::page::{self, PageAccess};
 use crate::script::Scripts;
 use crate::settings::{self, FixedSettings, Settings};
 use crate::shared::{Counters, Phase, Shared};
-use crate::store::{ExpiryJob, Scratch, Snapshots, Store, StoreOptions};
+use crate::store::{Backend, ExpiryJob, Scratch, Snapshots, Store, StoreOptions};
 use crate::users::Users;
 use crate::{systemd, threads};
 
@@ -121,7 +121,7 @@ pub fn serve(
         busy_page_port,
         unix: config.unix_socket.clone(),
         layout: shared.store.layout,
-        damage: shared.store.db.recovery().damage.iter().map(ToString::to_string).collect(),
+        damage: damage(&shared.store.backend),
     };
     // Before the server is ready: a signal right after would end the process without a drain.
     let signals = runtime.block_on(async { Signals::new(config) })?;
@@ -133,11 +133,19 @@ pub fn serve(
     drop(listeners);
     remove_socket(config);
     threads.end(&shared);
-    let db = &shared.store.db;
+    let Backend::Database(db) = &shared.store.backend else { return Ok(()) };
     if !shared.store.is_read_only {
         db.sync().map_err(|error| ServeError::Database(error.to_string()))?;
     }
     db.shutdown().map_err(|error| ServeError::Database(error.to_string()))
+}
+
+/// Damage that the open of a database has found.
+fn damage(backend: &Backend) -> Vec<String> {
+    match backend {
+        Backend::Database(db) => db.recovery().damage.iter().map(ToString::to_string).collect(),
+        Backend::Store(_) => Vec::new(),
+    }
 }
 
 fn bind_metrics(config: &ServerConfig) -> Result<Option<std::net::TcpListener>, ServeError> {
@@ -153,7 +161,7 @@ fn new_shared(
     listeners: &Listeners,
     page_access: Option<Arc<PageAccess>>,
 ) -> Result<Shared, ServeError> {
-    let threads = config.worker_count() + SLOW_THREADS + 2;
+    let threads = config.worker_count() + config.slow_thread_count() + 2;
     let tls = config.tls.as_ref().map(|tls| Tls::new(&tls.files, &config.engine.env.fs));
     let tls = tls.transpose().map_err(ServeError::Certificate)?;
     let users = Users::new(&config.users, is_category).map_err(ServeError::Config)?;
@@ -166,6 +174,7 @@ fn new_shared(
         is_follower: config.follow,
         sync: config.sync,
         threads,
+        shared: config.shared_store.clone(),
     };
     let store = Store::open(&config.dir, &options).map_err(ServeError::Database)?;
     let pubsub = Arc::new(PubSub::default());
@@ -263,7 +272,8 @@ impl ServerThreads {
             started.senders.push(sender);
             started.workers.push(worker);
         }
-        for slot in workers..workers + SLOW_THREADS {
+        let slow_end = workers + config.slow_thread_count();
+        for slot in workers..slow_end {
             let shared = Arc::clone(shared);
             let thread = threads::start("slow-pool", move || {
                 let _end = EndOnPanic(&shared);
@@ -271,7 +281,7 @@ impl ServerThreads {
             })?;
             started.others.push(thread);
         }
-        started.others.push(start_script_thread(shared, workers + SLOW_THREADS + 1)?);
+        started.others.push(start_script_thread(shared, slow_end + 1)?);
         if let Some(listener) = metrics {
             let shared = Arc::clone(shared);
             let thread = threads::start("metrics", move || {
@@ -281,9 +291,11 @@ impl ServerThreads {
             started.others.push(thread);
         }
         let syncing = Arc::clone(shared);
-        started.others.push(threads::start("sync", move || syncing.store.durability.run(&syncing.store.db))?);
+        started
+            .others
+            .push(threads::start("sync", move || syncing.store.durability.run(&syncing.store.backend))?);
         let expiring = Arc::clone(shared);
-        started.others.push(threads::start("expiry", move || run_expiry(&expiring, workers + SLOW_THREADS))?);
+        started.others.push(threads::start("expiry", move || run_expiry(&expiring, slow_end))?);
         Ok(started)
     }
 

@@ -62,6 +62,9 @@ pub struct Condition<'a> {
     pub ranges: &'a [KeyRange],
 }
 
+/// Snapshot, and the values of some keys in it.
+pub type SnapshotWithValues = (Box<dyn StoreSnapshot>, Vec<Option<Vec<u8>>>);
+
 /// Ordered key-value store.
 ///
 /// A write is atomic. It is visible to every later read, through every client. Keys are in
@@ -102,6 +105,14 @@ pub trait Store: Send + Sync {
 
     /// Returns a snapshot of the current state.
     fn snapshot(&self) -> Result<Box<dyn StoreSnapshot>>;
+
+    /// Returns a snapshot of the current state with the values of `keys` in it. An engine may send
+    /// fewer requests than for the two calls.
+    fn snapshot_with(&self, keys: &[&[u8]]) -> Result<SnapshotWithValues> {
+        let snapshot = self.snapshot()?;
+        let values = snapshot.multi_get(keys)?;
+        Ok((snapshot, values))
+    }
 
     /// Deletes all keys of `range`. The deletion is atomic on etcd and in memory. A concurrent
     /// reader of a local database or of TiKV may miss only some of the keys.
@@ -183,7 +194,12 @@ impl dyn Store + '_ {
 
     /// Starts a transaction.
     pub fn begin(&self, options: &TransactionOptions) -> Result<Transaction<'_>> {
-        Transaction::new(self, options)
+        self.begin_with(options, &[])
+    }
+
+    /// Starts a transaction, and reads `keys` with it. Later reads of these keys need no request.
+    pub fn begin_with(&self, options: &TransactionOptions, keys: &[&[u8]]) -> Result<Transaction<'_>> {
+        Transaction::new(self, options, keys)
     }
 }
 

@@ -92,6 +92,8 @@ pub struct Transaction<'a> {
     snapshot: Box<dyn StoreSnapshot>,
     read_keys: BTreeSet<Vec<u8>>,
     read_ranges: Vec<KeyRange>,
+    /// Values of the snapshot that were read before their use.
+    fetched: WriteSet,
     writes: WriteSet,
     /// Bytes of the reads and writes.
     memory: usize,
@@ -101,25 +103,59 @@ pub struct Transaction<'a> {
 const ELEMENT_OVERHEAD: usize = 64;
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn new(store: &'a dyn Store, options: &TransactionOptions) -> Result<Transaction<'a>> {
-        Ok(Transaction {
+    pub(crate) fn new(
+        store: &'a dyn Store,
+        options: &TransactionOptions,
+        keys: &[&[u8]],
+    ) -> Result<Transaction<'a>> {
+        let (snapshot, values) = match keys {
+            [] => (store.snapshot()?, Vec::new()),
+            keys => store.snapshot_with(keys)?,
+        };
+        let mut transaction = Transaction {
             store,
             options: options.clone(),
-            snapshot: store.snapshot()?,
+            snapshot,
             read_keys: BTreeSet::new(),
             read_ranges: Vec::new(),
+            fetched: WriteSet::new(),
             writes: WriteSet::new(),
             memory: 0,
-        })
+        };
+        transaction.keep_fetched(keys, values)?;
+        Ok(transaction)
+    }
+
+    /// Reads `keys` with one call, so that later reads of them need no request. The commit depends
+    /// only on those that [`Transaction::get`] reads.
+    pub fn fetch(&mut self, keys: &[&[u8]]) -> Result<()> {
+        let values = self.snapshot.multi_get(keys)?;
+        self.keep_fetched(keys, values)
+    }
+
+    fn keep_fetched(&mut self, keys: &[&[u8]], values: Vec<Option<Vec<u8>>>) -> Result<()> {
+        for (key, value) in keys.iter().zip(values) {
+            self.charge(key.len() + value.as_ref().map_or(0, Vec::len))?;
+            self.fetched.insert(key.to_vec(), value);
+        }
+        Ok(())
     }
 
     /// Returns the value of `key`: the own write, or the value in the snapshot.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        if let Some(written) = self.writes.get(key) {
-            return Ok(written.clone());
+        if !self.writes.contains_key(key) {
+            self.add_read(key)?;
         }
-        self.add_read(key)?;
-        self.snapshot.get(key)
+        self.peek(key)
+    }
+
+    /// Returns the same value as [`Transaction::get`]. The commit does not depend on `key`: the
+    /// caller knows that each writer of `key` also writes another key that this transaction reads.
+    pub fn peek(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.writes.get(key).or_else(|| self.fetched.get(key)) {
+            Some(known) => Ok(known.clone()),
+            None => self.snapshot.get(key),
+        }
     }
 
     /// Returns the values of `keys`, in the order of `keys`.
@@ -146,6 +182,12 @@ impl<'a> Transaction<'a> {
             self.charge(range.start.len() + range.end.as_ref().map_or(0, Vec::len))?;
             self.read_ranges.push(range.clone());
         }
+        self.peek_iter(range)
+    }
+
+    /// Returns the same iterator as [`Transaction::iter`]. The commit does not depend on the range,
+    /// see [`Transaction::peek`].
+    pub fn peek_iter(&self, range: &KeyRange) -> Result<TransactionIterator> {
         let written: Vec<_> = self
             .writes
             .range(range.start.clone()..)
@@ -167,6 +209,21 @@ impl<'a> Transaction<'a> {
         self.charge(key.len())?;
         self.writes.insert(key.to_vec(), None);
         Ok(())
+    }
+
+    /// Returns true if the transaction has written `key`.
+    pub fn has_written(&self, key: &[u8]) -> bool {
+        self.writes.contains_key(key)
+    }
+
+    /// Returns true if the transaction has written anything.
+    pub fn has_writes(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
+    /// Ends the transaction without a commit, and returns its snapshot.
+    pub fn into_snapshot(self) -> Box<dyn StoreSnapshot> {
+        self.snapshot
     }
 
     /// Returns the position of the snapshot.

@@ -6,6 +6,7 @@
 //!   stock_leveldb             the distribution's LevelDB, loaded at run time
 //!   crafted                   databases that are assembled byte by byte
 //!   emulator                  programs of another architecture
+//!   etcd, http                clusters of etcd; requests over HTTP
 //! ```
 //!
 //! For tests only: failures panic, and files are created without an environment. This crate does
@@ -14,6 +15,8 @@
 pub mod crafted;
 pub mod differential;
 pub mod emulator;
+pub mod etcd;
+pub mod http;
 pub mod model;
 pub mod op;
 pub mod rng;

@@ -1,8 +1,9 @@
 //! Layers: a crate, and a module of the crate `terrace`, imports only lower layers.
 //!
 //! ```text
-//!   11  terrace-cli  terrace-capi  bindings/
-//!   10  terrace-bench  terrace-server  terrace-store
+//!   12  terrace-cli  terrace-capi  bindings/
+//!   11  terrace-bench  terrace-server
+//!   10  terrace-store
 //!    9  txn                                   .
 //!    8  db  destroy  verify  ...              .   modules of the crate `terrace`: a module may
 //!    :                                        .   also import its left neighbours in its layer
@@ -36,17 +37,17 @@ static CRATES: &[Crate] = &[
     at(1, "terrace-env"),
     at(2, "terrace-format"),
     at(9, "terrace"),
-    at(10, "terrace-bench"),
-    at(10, "terrace-server"),
     at(10, "terrace-store"),
-    at(11, "terrace-capi"),
-    at(11, "terrace-cli"),
-    at(11, "terrace-java"),
-    at(11, "terrace-node"),
-    at(11, "terrace-python"),
+    at(11, "terrace-bench"),
+    at(11, "terrace-server"),
+    at(12, "terrace-capi"),
+    at(12, "terrace-cli"),
+    at(12, "terrace-java"),
+    at(12, "terrace-node"),
+    at(12, "terrace-python"),
     Crate { name: "terrace-testkit", layer: 10, dev_only: true },
     Crate { name: "terrace-linearizability", layer: 11, dev_only: true },
-    Crate { name: "terrace-torture", layer: 12, dev_only: true },
+    Crate { name: "terrace-torture", layer: 13, dev_only: true },
 ];
 
 /// Modules of the crate `terrace` by layer. A module may import those to its left.

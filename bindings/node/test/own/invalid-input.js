@@ -97,6 +97,27 @@ test('keys and values of unusual content', async t => {
   await db.close()
 })
 
+test('iterators return strings of all lengths', async t => {
+  for (const last of ['ASCII', 'Zürich']) {
+    const db = new TerraceLevel(temporaryDirectory())
+    const pairs = Array.from({ length: 500 }, (_, i) => ['k' + String(i).padStart(3 + i % 20, '0'), String(i).repeat(i * 11 % 400)])
+    pairs.push(['key', last])
+    await db.batch(pairs.map(([key, value]) => ({ type: 'put', key, value })))
+    const expected = pairs.sort(([a], [b]) => a < b ? -1 : 1)
+    t.same(await db.iterator().all(), expected, 'all()')
+    t.same(await db.iterator({ reverse: true }).all(), expected.slice().reverse(), 'reverse')
+    t.same(await db.keys().all(), expected.map(([key]) => key), 'keys()')
+    t.same(await db.values().all(), expected.map(([, value]) => value), 'values()')
+    const iterator = db.iterator()
+    for (const position of [300, 0, 77, 499]) {
+      iterator.seek(expected[position][0])
+      t.same([await iterator.next(), await iterator.next()], expected.slice(position, position + 2), `seek ${position}`)
+    }
+    await iterator.close()
+    await db.close()
+  }
+})
+
 test('batches keep the bytes of each part', async t => {
   const db = new TerraceLevel(temporaryDirectory())
   await db.open()

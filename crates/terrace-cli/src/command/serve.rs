@@ -10,8 +10,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use terrace_env::Env;
 use terrace_server::{
-    Addresses, IfBusy, IpAddr, Layout, PageConfig, ServeError, ServerConfig, SyncMode, TlsConfig, TlsFiles,
-    UserConfig, hash_password, serve,
+    Addresses, IfBusy, IpAddr, Layout, PageConfig, ServeError, ServerConfig, SharedStoreConfig, SyncMode,
+    TlsConfig, TlsFiles, UserConfig, hash_password, serve,
 };
 
 use crate::cli::Run;
@@ -30,7 +30,7 @@ pub(crate) struct Serve {
     #[arg(
         value_name = "DB",
         value_hint = clap::ValueHint::DirPath,
-        required_unless_present_any = ["config", "hash_password", "print_config"]
+        required_unless_present_any = ["config", "hash_password", "print_config", "store"]
     )]
     db: Option<PathBuf>,
     /// TCP port; 0 for a free one
@@ -52,6 +52,8 @@ pub(crate) struct Serve {
     #[arg(long)]
     read_only: bool,
     #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
     configuration: ConfigurationArgs,
     #[command(flatten)]
     page: PageArgs,
@@ -65,6 +67,26 @@ pub(crate) struct Serve {
     comparator: ComparatorArg,
     #[command(flatten)]
     memory: MemoryArgs,
+}
+
+/// Arguments about a store that several servers share.
+#[derive(Args)]
+#[command(next_help_heading = "Shared store")]
+struct StoreArgs {
+    /// Address of a store, such as etcd://HOST,HOST/PREFIX, in place of DB; any number of servers may
+    /// share it
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["db", "comparator", "layout"])]
+    store: Option<String>,
+    /// Create the store if it does not exist
+    #[arg(long, requires = "store")]
+    create: bool,
+}
+
+impl StoreArgs {
+    fn config(self) -> Option<SharedStoreConfig> {
+        let create = self.create;
+        self.store.map(|address| SharedStoreConfig { address, create })
+    }
 }
 
 /// Arguments about the configuration and the operation.
@@ -110,14 +132,17 @@ struct PageArgs {
 pub(super) const PAGE_PORT: u16 = 8379;
 
 impl PageArgs {
-    fn config(self) -> Option<PageConfig> {
+    /// Configuration of the page. A front end of a store has none, unless the user asks for it,
+    /// which is an error.
+    fn config(self, is_front_end: bool) -> Option<PageConfig> {
         let config = PageConfig {
             port: self.page_port.unwrap_or(PAGE_PORT),
             if_busy: if self.page_port.is_some() { IfBusy::Fail } else { IfBusy::NoPage },
             host: self.page_host,
             writes: self.page_writes,
         };
-        (!self.no_page).then_some(config)
+        let is_wanted = !is_front_end || self.page_port.is_some() || self.page_writes;
+        (!self.no_page && is_wanted).then_some(config)
     }
 }
 
@@ -256,7 +281,9 @@ impl Run for Serve {
             None => self,
         };
         let config = args.server_config()?;
-        check_directory(&config)?;
+        if config.shared_store.is_none() {
+            check_directory(&config)?;
+        }
         let served = serve(&config, |addresses, _handle| announce(addresses));
         served.map_err(|error| match (failure(error), lock_holder(&config)) {
             (Failure::Database(reason), Some(pid)) if reason.contains("open in another process") => {
@@ -304,16 +331,28 @@ fn print_hash() -> CommandResult {
 
 impl Serve {
     fn server_config(self) -> Result<ServerConfig, Failure> {
-        let dir =
-            self.db.ok_or_else(|| Failure::Usage("no directory of a database (DB, or key \"db\")".into()))?;
-        let read_only = self.read_only || !self.comparator.is_writable(&dir);
-        let options = self.comparator.options_for_reading(&dir);
-        let mut config = ServerConfig::new(dir);
-        config.engine = self.memory.apply_to(options);
+        let mut config = match self.store.config() {
+            Some(store) => {
+                let mut config = ServerConfig::new_for_store(store);
+                config.read_only = self.read_only;
+                config
+            }
+            None => {
+                let dir = self
+                    .db
+                    .ok_or_else(|| Failure::Usage("no directory of a database (DB, or key \"db\")".into()))?;
+                let read_only = self.read_only || !self.comparator.is_writable(&dir);
+                let options = self.comparator.options_for_reading(&dir);
+                let mut config = ServerConfig::new(dir);
+                config.engine = self.memory.apply_to(options);
+                config.read_only = read_only;
+                config
+            }
+        };
         config.bind = self.bind;
         config.port = (!self.no_tcp).then_some(self.port);
         config.tls = self.tls.config();
-        config.page = self.page.config();
+        config.page = self.page.config(config.shared_store.is_some());
         config.metrics_port = self.configuration.metrics_port;
         config.unix_socket = self.unix_socket;
         config.checkpoints = self.configuration.checkpoints;
@@ -322,7 +361,6 @@ impl Serve {
         config.users = self.trust.user;
         config.no_protection = self.trust.no_protection;
         config.layout = self.layout.layout;
-        config.read_only = read_only;
         config.allow_flush = self.layout.allow_flush;
         config.enable_debug = self.trust.enable_debug;
         config.scripts = self.trust.scripts == "on";

@@ -30,6 +30,7 @@ const COMMANDS: &[&str] = &[
     "bench",
     "tour",
     "view",
+    "demo",
     "completions",
     "man",
 ];

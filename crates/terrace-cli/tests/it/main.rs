@@ -6,6 +6,8 @@ mod cli_test;
 mod damage;
 mod dump_file;
 mod entries;
+#[cfg(all(feature = "server", feature = "store"))]
+mod etcd_cluster;
 mod foreign_codecs;
 mod help;
 mod leveldb_interop;

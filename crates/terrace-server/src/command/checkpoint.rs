@@ -36,15 +36,16 @@ pub(super) fn bgsave(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 fn save_now(call: &mut Call<'_>) -> CommandResult {
     call.require_slow_pool()?;
     let shared = call.shared;
+    shared.store.db()?;
     let running = shared.maintenance.try_lock();
     let _running = running.ok_or(Failure::reply("ERR Background save already in progress"))?;
     let now = shared.clock.wall_us();
     match shared.settings.fixed.checkpoints.as_ref() {
         Some(dir) => {
-            shared.store.db.checkpoint(dir.join(format!("save-{now}")))?;
+            shared.store.db()?.checkpoint(dir.join(format!("save-{now}")))?;
         }
         None if shared.store.is_read_only => {}
-        None => shared.store.db.sync()?,
+        None => shared.store.db()?.sync()?,
     }
     shared.last_save.store(now / 1_000_000, Ordering::Relaxed);
     Ok(())
@@ -85,7 +86,7 @@ fn compact_all(call: &mut Call<'_>, begin: Option<&[u8]>, end: Option<&[u8]>) ->
     let running = call.shared.maintenance.try_lock();
     let _running =
         running.ok_or(Failure::reply("ERR Background append only file rewriting already in progress"))?;
-    Ok(call.shared.store.db.compact_range(begin, end)?)
+    Ok(call.shared.store.db()?.compact_range(begin, end)?)
 }
 
 /// TERRACE.CHECKPOINT name
@@ -94,7 +95,7 @@ pub(super) fn checkpoint(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let path = checkpoint_path(call, args.at(1))?;
     let running = call.shared.maintenance.try_lock();
     let _running = running.ok_or(Failure::reply("ERR another checkpoint or compaction is in progress"))?;
-    call.shared.store.db.checkpoint(path)?;
+    call.shared.store.db()?.checkpoint(path)?;
     call.shared.last_save.store(call.shared.clock.wall_us() / 1_000_000, Ordering::Relaxed);
     call.reply.ok();
     Ok(())

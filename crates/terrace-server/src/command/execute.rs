@@ -6,13 +6,14 @@
 //!   write: pass of the gate; run; commit          read: run
 //! ```
 
+use super::attempts::Attempts;
 use super::observe::show_script;
 use super::permission::{Denial, denial};
 use super::ready::serve_blocked;
 use super::subcommand::is_arity;
 use super::table::{self, Command, Flags, Function, Handler};
 use super::{Args, Call, Flow, TurnSeries, all_counted, multi, script};
-use crate::conn::{Client, Execution, PauseKind, Session};
+use crate::conn::{Client, Execution, Multi, PauseKind, Session};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::shared::{Counters, Shared};
@@ -239,7 +240,7 @@ fn unknown_command(args: Args<'_>) -> Failure {
     Failure::reply(text)
 }
 
-/// Runs a command outside of MULTI.
+/// Runs a command outside of MULTI, again after each conflict with another front end.
 fn run(
     shared: &Shared,
     session: &mut Session,
@@ -258,7 +259,8 @@ fn run(
     if is_script && !scratch.is_script_thread {
         return Err(Failure::NeedsScriptThread);
     }
-    if !scratch.can_wait && (command.flags.contains(Flags::SLOW) || args.len() > MAX_ARGS_ON_WORKER) {
+    let is_slow = command.flags.contains(Flags::SLOW) || args.len() > MAX_ARGS_ON_WORKER;
+    if !scratch.can_wait && (is_slow || needs_shared_store(shared, command)) {
         return Err(Failure::NeedsSlowPool);
     }
     if command.flags.contains(Flags::SERIES) {
@@ -272,47 +274,82 @@ fn run(
         drop(pass);
         pass = Some(enter_alone(shared, scratch)?);
     }
-    if pass.is_none() {
-        return run_read(shared, session, function, args, scratch, reply);
-    }
-    let view = match is_script {
-        true => View::begin_transaction(&shared.store, scratch),
-        false => View::with_pass(&shared.store, scratch),
-    };
-    let mut call = Call { shared, session, view, reply };
-    call.view.reports_misses = !is_write && shared.store.key_events.wants(EventClass::MISS);
-    if is_script {
-        show_script(shared, call.session, command, args);
-    }
-    function(&mut call, args)?;
-    if is_write && call.view.commit()? {
-        let changed = if has_waiters { changed_keys(&call, command) } else { Vec::new() };
-        note_write(shared, session, before..reply.len());
-        if !changed.is_empty() {
-            serve_blocked(shared, scratch, changed);
+    let running = Running { shared, command, function, args, is_write, has_waiters };
+    let mut attempts = Attempts::default();
+    loop {
+        let result = match pass {
+            Some(_) => running.run_write(session, scratch, reply),
+            None => running.run_read(session, scratch, reply),
+        };
+        match result {
+            Err(failure) if attempts.has_another(shared, &failure) => reply.truncate(before),
+            result => return result,
         }
     }
-    Ok(())
 }
 
-/// Runs a command without locks. It writes nothing. If a writer interferes with its reads, it is
-/// repeated with a snapshot.
-fn run_read(
-    shared: &Shared,
-    session: &mut Session,
+/// True if the command waits for the answers of a shared store.
+fn needs_shared_store(shared: &Shared, command: &Command) -> bool {
+    let flags = [Flags::READ, Flags::WRITE, Flags::CACHES, Flags::SCRIPT];
+    let reads = command.keys.first != 0 || flags.iter().any(|flag| command.flags.contains(*flag));
+    shared.store.is_shared() && reads
+}
+
+/// Command that runs outside of MULTI, on one thread.
+struct Running<'r> {
+    shared: &'r Shared,
+    command: &'static Command,
     function: Function,
-    args: Args<'_>,
-    scratch: &mut Scratch,
-    reply: &mut Reply,
-) -> CommandResult {
-    let before = reply.len();
-    loop {
-        let mut view = View::new(&shared.store, scratch);
-        view.reports_misses = shared.store.key_events.wants(EventClass::MISS);
-        view.is_repeatable = !view.reports_misses;
-        match function(&mut Call { shared, session, view, reply }, args) {
-            Err(Failure::NeedsSnapshot) => reply.truncate(before),
-            result => return result,
+    args: Args<'r>,
+    is_write: bool,
+    /// True if clients wait for elements.
+    has_waiters: bool,
+}
+
+impl Running<'_> {
+    /// Runs the command under a pass of the gate, and commits it.
+    fn run_write(&self, session: &mut Session, scratch: &mut Scratch, reply: &mut Reply) -> CommandResult {
+        let &Running { shared, command, args, is_write, .. } = self;
+        let before = reply.len();
+        let is_script = command.flags.contains(Flags::SCRIPT);
+        let view = match is_script {
+            true => View::begin_transaction(&shared.store, scratch),
+            false => View::with_pass(&shared.store, scratch),
+        };
+        let mut call = Call { shared, session, view, reply };
+        call.view.want(call.session.database, || command.keys.of(args));
+        call.view.reports_misses = !is_write && shared.store.key_events.wants(EventClass::MISS);
+        if is_script {
+            show_script(shared, call.session, command, args);
+        }
+        (self.function)(&mut call, args)?;
+        if is_write && call.view.commit()? {
+            let changed = if self.has_waiters { changed_keys(&call, command) } else { Vec::new() };
+            call.publish_messages();
+            note_write(shared, session, before..reply.len());
+            if !changed.is_empty() {
+                serve_blocked(shared, scratch, changed);
+            }
+        } else {
+            call.publish_messages();
+        }
+        Ok(())
+    }
+
+    /// Runs the command without locks. It writes nothing. If a writer interferes with its reads, it
+    /// is repeated with a snapshot.
+    fn run_read(&self, session: &mut Session, scratch: &mut Scratch, reply: &mut Reply) -> CommandResult {
+        let before = reply.len();
+        let shared = self.shared;
+        loop {
+            let mut view = View::new(&shared.store, scratch);
+            view.want(session.database, || self.command.keys.of(self.args));
+            view.reports_misses = shared.store.key_events.wants(EventClass::MISS);
+            view.is_repeatable = !view.reports_misses;
+            match (self.function)(&mut Call { shared, session, view, reply }, self.args) {
+                Err(Failure::NeedsSnapshot) => reply.truncate(before),
+                result => return result,
+            }
         }
     }
 }
@@ -406,6 +443,33 @@ fn enter_gate<'a>(
     }
     let keys: Vec<&[u8]> = command.keys.of(args).collect();
     wait_for_pass(shared, scratch, || gate.try_enter(scratch.slot, &keys)).map(Some)
+}
+
+/// Takes the locks that EXEC needs: on a database all of them. On a shared store, the commit
+/// protects the transaction, and the locks of its keys order it with the clients that wait.
+pub(super) fn enter_exec<'a>(
+    shared: &'a Shared,
+    multi: &Multi,
+    scratch: &Scratch,
+) -> CommandResult<Pass<'a>> {
+    if !shared.store.is_shared()
+        || shared.blocked.len() > 0
+        || multi.commands.iter().any(|queued| {
+            queued.command.flags.contains(Flags::ALONE) || queued.command.flags.contains(Flags::SCRIPT)
+        })
+    {
+        return enter_alone(shared, scratch);
+    }
+    let queued = multi.commands.iter();
+    let keys: Vec<&[u8]> =
+        queued.flat_map(|queued| queued.command.keys.of(Args::new(&queued.bytes, &queued.args))).collect();
+    let pass = wait_for_pass(shared, scratch, || shared.store.gate.try_enter(scratch.slot, &keys))?;
+    if !shared.blocked.has_waiter(keys.iter().copied()) {
+        return Ok(pass);
+    }
+    // EXEC serves the clients that wait for its keys, and only then others run.
+    drop(pass);
+    enter_alone(shared, scratch)
 }
 
 /// Waits until no write command is running, and lets none start.

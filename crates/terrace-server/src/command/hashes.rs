@@ -45,7 +45,7 @@ pub(super) fn put_field(
 /// Stores the record of the hash if it differs from `old`. Records the change otherwise.
 fn save(call: &mut Call<'_>, key: &[u8], hash: &Object, old: &Object) -> CommandResult {
     if hash == old && !hash.is_new {
-        call.view.note_changed(call.session.database, key);
+        call.view.note_changed(call.session.database, key)?;
         return Ok(());
     }
     call.save(key, hash)

@@ -10,7 +10,7 @@ use super::scan::count_keys;
 use super::{Args, Call, all_counted};
 use crate::conn::ChannelKind;
 use crate::failure::CommandResult;
-use crate::store::DATABASES;
+use crate::store::{Backend, DATABASES};
 
 /// Section of INFO.
 struct Section {
@@ -91,9 +91,10 @@ fn clients(call: &mut Call<'_>, text: &mut String) -> CommandResult {
 }
 
 fn memory(call: &mut Call<'_>, text: &mut String) -> CommandResult {
-    let memory = call.shared.store.db.stats().memory;
-    line(text, "used_memory", memory.total() + call.shared.clients.buffered());
-    line(text, "used_memory_engine", memory.total());
+    // A front end of a shared store has no engine.
+    let engine = call.shared.store.db().map_or(0, |db| db.stats().memory.total());
+    line(text, "used_memory", engine + call.shared.clients.buffered());
+    line(text, "used_memory_engine", engine);
     line(text, "used_memory_clients", call.shared.clients.buffered());
     line(text, "number_of_cached_scripts", call.shared.scripts.cache.lock().len());
     line(text, "maxmemory", 0);
@@ -210,9 +211,11 @@ fn keyspace(call: &mut Call<'_>, text: &mut String) -> CommandResult {
 
 fn terrace(call: &mut Call<'_>, text: &mut String) -> CommandResult {
     let store = &call.shared.store;
-    let stats = store.db.stats();
     line(text, "terrace_layout", store.layout.name());
     line(text, "terrace_read_only", u8::from(store.is_read_only));
+    line(text, "terrace_shared_store", u8::from(store.is_shared()));
+    let Backend::Database(db) = &store.backend else { return Ok(()) };
+    let stats = db.stats();
     line(text, "terrace_last_sequence", stats.last_sequence);
     for (level, row) in stats.levels.iter().enumerate().filter(|(_, row)| row.files > 0) {
         line(text, &format!("terrace_level{level}"), format!("files={},bytes={}", row.files, row.bytes));

@@ -224,13 +224,13 @@ pub(super) fn scan_members(call: &mut Call<'_>, args: Args<'_>, scanned: &Scanne
     call.check_members_on_worker(object.count.min(options.count as u64))?;
     let mut range = MemberRange::prefix(scanned.prefix);
     if cursor != 0 {
-        let position = call.shared.store.cursors.get(cursor);
+        let position = call.shared.store.cursor(cursor)?;
         let text = "ERR the cursor was discarded: the server keeps 65,536 positions, start again with 0";
         // The position is the last suffix that the client has seen.
         range.begin = Some([&position.ok_or(Failure::reply(text))?, &b"\0"[..]].concat());
     }
     let (found, last) = scan_part(call, &object, &range, scanned, &options)?;
-    let next = last.map_or(0, |last| call.shared.store.cursors.insert(last));
+    let next = last.map_or(Ok(0), |last| call.shared.store.save_cursor(last))?;
     reply_scan(call, next, &found);
     Ok(())
 }

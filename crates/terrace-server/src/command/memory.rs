@@ -66,7 +66,7 @@ fn member_bytes(call: &mut Call<'_>, object: &Object, samples: u64) -> CommandRe
 
 /// Memory by its use, in bytes.
 fn stats(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
-    let memory = call.shared.store.db.stats().memory;
+    let memory = call.shared.store.db()?.stats().memory;
     let clients = call.shared.clients.buffered();
     let rows = [
         ("total.allocated", memory.total() + clients),
@@ -86,7 +86,7 @@ fn stats(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
 }
 
 fn doctor(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
-    let memory = call.shared.store.db.stats().memory;
+    let memory = call.shared.store.db()?.stats().memory;
     let text = match memory.limit {
         Some(limit) if memory.total() > limit / 10 * 9 => format!(
             "The engine uses {} of {limit} bytes. A larger memory budget may speed up reads.\n",
@@ -99,7 +99,7 @@ fn doctor(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
 }
 
 fn malloc_stats(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
-    let text = call.shared.store.db.stats().memory.to_string();
+    let text = call.shared.store.db()?.stats().memory.to_string();
     call.reply.verbatim(&text);
     Ok(())
 }

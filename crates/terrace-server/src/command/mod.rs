@@ -10,6 +10,7 @@
 
 mod acl;
 mod args;
+mod attempts;
 mod bitfield;
 mod bitmap;
 mod blocking;

@@ -1,11 +1,15 @@
 //! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //!
-//! EXEC takes the whole gate, runs the queue on one view, and commits one batch. Therefore other
+//! On a database, EXEC takes the whole gate. On a shared store, it takes the locks of its keys, and
+//! a conflict with another front end repeats it.
+//!
+//! EXEC runs the queue on one view, and commits one batch. Therefore other
 //! clients, and a crash, see all of its writes or none.
 
 use std::sync::atomic::Ordering;
 
-use super::execute::{count_error, enter_alone, note_write};
+use super::attempts::Attempts;
+use super::execute::{count_error, enter_exec, note_write};
 use super::observe::{Observed, observe};
 use super::ready::serve_blocked;
 use super::table::{Command, Flags, Handler, counted};
@@ -14,7 +18,7 @@ use crate::conn::{Multi, QueuedCommand, Session, WatchedKey};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::shared::Shared;
-use crate::store::{EventClass, Scratch, View};
+use crate::store::{Backend, EventClass, Scratch, StoreWatch, View};
 
 /// Maximum size of the queued commands of a client, in bytes.
 const MAX_QUEUE: usize = 64 << 20;
@@ -52,6 +56,12 @@ pub(super) fn watch(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         return Err(Failure::reply("ERR WATCH inside MULTI is not allowed"));
     }
     let database = call.session.database;
+    let keys = args.from(1).filter(|key| {
+        !call.session.watched.iter().any(|watched| watched.watch_key == [&[database], *key].concat())
+    });
+    if let Some(watch) = call.view.watch_in_store(database, keys)? {
+        call.session.store_watches.push(watch);
+    }
     for key in args.from(1) {
         let watch_key = [&[database], key].concat();
         if call.session.watched.iter().any(|watched| watched.watch_key == watch_key) {
@@ -123,26 +133,34 @@ pub(super) fn exec(
     if !scratch.can_wait && needs_slow_pool(shared, multi) {
         return Err(Failure::NeedsSlowPool);
     }
-    let _pass = enter_alone(shared, scratch)?;
+    let _pass = enter_exec(shared, multi, scratch)?;
     if is_any_watched_key_changed(shared, session) {
         session.end_multi(shared);
         reply.null_array();
         return Ok(());
     }
+    let watches = std::mem::take(&mut session.store_watches);
     let multi = session.end_multi(shared).unwrap_or_default();
     let before = reply.len();
-    match run_all(shared, session, &multi, scratch, reply) {
-        Ok(Some(changed)) => {
-            note_write(shared, session, before..reply.len());
-            serve_blocked(shared, scratch, changed);
-        }
-        Ok(None) => {}
-        Err(failure) => {
-            reply.truncate(before);
-            return Err(failure);
+    let database = session.database;
+    let mut attempts = Attempts::default();
+    loop {
+        match run_all(shared, session, &multi, &watches, scratch, reply) {
+            Ok(Some(changed)) => {
+                note_write(shared, session, before..reply.len());
+                serve_blocked(shared, scratch, changed);
+                return Ok(());
+            }
+            Ok(None) => return Ok(()),
+            Err(failure) => {
+                reply.truncate(before);
+                if !attempts.has_another(shared, &failure) {
+                    return Err(failure);
+                }
+                session.select(database);
+            }
         }
     }
-    Ok(())
 }
 
 /// Returns true if the queue is long, has a long command, or would stall now.
@@ -150,7 +168,12 @@ fn needs_slow_pool(shared: &Shared, multi: &Multi) -> bool {
     if multi.commands.len() > MAX_ON_WORKER || multi.bytes > MAX_BYTES_ON_WORKER {
         return true;
     }
-    has_flag(multi, Flags::SLOW) || (has_flag(multi, Flags::WRITE) && shared.store.db.would_wait())
+    match &shared.store.backend {
+        Backend::Store(_) => !multi.commands.is_empty(),
+        Backend::Database(db) => {
+            has_flag(multi, Flags::SLOW) || (has_flag(multi, Flags::WRITE) && db.would_wait())
+        }
+    }
 }
 
 fn has_flag(multi: &Multi, flag: Flags) -> bool {
@@ -169,31 +192,53 @@ fn run_all(
     shared: &Shared,
     session: &mut Session,
     multi: &Multi,
+    watches: &[StoreWatch],
     scratch: &mut Scratch,
     reply: &mut Reply,
 ) -> CommandResult<Option<Vec<Vec<u8>>>> {
     // The transaction reads files, and the gate is held, so the thread may not give up in between.
     let could_wait = std::mem::replace(&mut scratch.can_wait, true);
     let view = View::begin_transaction(&shared.store, scratch);
-    let mut call = Call { shared, session, view, reply };
-    call.reply.array(multi.commands.len());
-    for queued in &multi.commands {
-        run_queued(&mut call, queued);
-    }
-    let committed = call.view.commit().map(|is_written| {
-        let has_waiters = shared.blocked.len() > 0;
-        is_written.then(|| match has_waiters {
-            // Any key may exist now that did not before.
-            true if call.view.has_new_spaces() => shared.blocked.keys(),
-            true => call.view.changed_keys(),
-            false => Vec::new(),
-        })
-    });
+    let result = run_and_commit(&mut Call { shared, session, view, reply }, multi, watches);
     scratch.can_wait = could_wait;
-    committed
+    result
 }
 
-fn run_queued(call: &mut Call<'_>, queued: &QueuedCommand) {
+fn run_and_commit(
+    call: &mut Call<'_>,
+    multi: &Multi,
+    watches: &[StoreWatch],
+) -> CommandResult<Option<Vec<Vec<u8>>>> {
+    for queued in &multi.commands {
+        let args = Args::new(&queued.bytes, &queued.args);
+        call.view.want(call.session.database, || queued.command.keys.of(args));
+    }
+    if call.view.is_watch_broken(watches)? {
+        call.reply.null_array();
+        return Ok(None);
+    }
+    call.reply.array(multi.commands.len());
+    for queued in &multi.commands {
+        run_queued(call, queued)?;
+    }
+    let is_written = call.view.commit()?;
+    call.publish_messages();
+    let shared = call.shared;
+    let has_waiters = shared.blocked.len() > 0;
+    Ok(is_written.then(|| match has_waiters {
+        // Any key may exist now that did not before.
+        true if call.view.has_new_spaces() => shared.blocked.keys(),
+        true => call.view.changed_keys(),
+        false => Vec::new(),
+    }))
+}
+
+/// Runs a queued command. Its error is its reply.
+///
+/// # Errors
+///
+/// The shared store does not answer, so that EXEC as a whole has no effect.
+fn run_queued(call: &mut Call<'_>, queued: &QueuedCommand) -> CommandResult {
     let before = call.reply.len();
     let args = Args::new(&queued.bytes, &queued.args);
     let is_write = queued.command.flags.contains(Flags::WRITE);
@@ -203,6 +248,9 @@ fn run_queued(call: &mut Call<'_>, queued: &QueuedCommand) {
         Handler::Run(function) => function(call, args),
         Handler::Exec | Handler::Unsupported => Ok(()),
     };
+    if let Err(failure @ Failure::Store(_)) = result {
+        return Err(failure);
+    }
     if let Err(failure) = &result {
         call.reply.truncate(before);
         call.reply.error(failure.text().as_bytes());
@@ -213,4 +261,5 @@ fn run_queued(call: &mut Call<'_>, queued: &QueuedCommand) {
     let is_failed = std::mem::take(&mut call.session.has_replied_error) || result.is_err();
     let observed = Observed { command: queued.command, slot, time, is_failed };
     observe(call.shared, call.session, &observed, args, call.view.scratch.slot);
+    Ok(())
 }

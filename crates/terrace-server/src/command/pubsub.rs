@@ -82,10 +82,26 @@ pub(super) fn spublish(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn publish_to(call: &mut Call<'_>, args: Args<'_>, kind: ChannelKind) -> CommandResult {
-    let now = call.shared.clock.monotonic();
-    let receivers = call.shared.pubsub.publish(kind, args.at(1), args.at(2), now);
+    let channel = args.at(1);
+    let message = args.at(2);
+    // A conflict would repeat the transaction, and send the message twice.
+    let receivers = if call.shared.store.is_shared() && call.view.is_transaction() {
+        call.view.messages.push((kind, channel.to_vec(), message.to_vec()));
+        call.shared.pubsub.receivers(kind, channel)
+    } else {
+        call.shared.pubsub.publish(kind, channel, message, call.shared.clock.monotonic())
+    };
     call.reply.count(receivers);
     Ok(())
+}
+
+impl Call<'_> {
+    /// Sends the messages of a transaction in a shared store, after its commit.
+    pub(super) fn publish_messages(&mut self) {
+        for (kind, channel, message) in self.view.messages.drain(..) {
+            self.shared.pubsub.publish(kind, &channel, &message, self.shared.clock.monotonic());
+        }
+    }
 }
 
 /// PUBSUB subcommand

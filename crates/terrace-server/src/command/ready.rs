@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use super::attempts::Attempts;
 use super::execute::{count_error, count_failed};
 use crate::conn::{Unblocked, Waiter};
 use crate::failure::CommandResult;
@@ -46,15 +47,30 @@ fn has_value(shared: &Shared, scratch: &mut Scratch, key: &[u8]) -> bool {
 fn serve(shared: &Shared, scratch: &mut Scratch, watch_key: &[u8], waiter: &Waiter) -> Option<Vec<Vec<u8>>> {
     let (database, key) = watch_key.split_first()?;
     let thread = scratch.slot;
-    let mut view = View::with_pass(&shared.store, scratch);
     let mut reply = Reply::new();
     reply.set_resp3(waiter.is_resp3);
-    let result = waiter.command.serve(&mut view, *database, key, &mut reply);
-    // A client that has left keeps nothing: the view is not committed.
-    if matches!(result, Ok(false)) || !shared.blocked.claim(waiter) {
-        return None;
-    }
-    let result = result.and_then(|_| commit(&mut view));
+    let mut attempts = Attempts::default();
+    let mut is_claimed = false;
+    let result = loop {
+        let mut view = View::with_pass(&shared.store, scratch);
+        let result = waiter.command.serve(&mut view, *database, key, &mut reply);
+        if matches!(result, Ok(false)) && is_claimed {
+            // Another front end took the element. The client cannot join the queue again, because
+            // it may have left meanwhile. It gets the reply of a timeout.
+            reply.null_array();
+            break Ok(Vec::new());
+        }
+        // A client that has left keeps nothing: the view is not committed.
+        is_claimed = is_claimed || (!matches!(result, Ok(false)) && shared.blocked.claim(waiter));
+        if !is_claimed {
+            return None;
+        }
+        let result = result.and_then(|_| commit(&mut view));
+        match result {
+            Err(failure) if attempts.has_another(shared, &failure) => reply.truncate(0),
+            result => break result,
+        }
+    };
     let is_write = result.as_ref().is_ok_and(|changed| !changed.is_empty());
     let needs_sync = is_write && shared.store.durability.mode() == SyncMode::Always;
     let changed = result.unwrap_or_else(|failure| {

@@ -50,12 +50,12 @@ pub(super) fn scan(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let prefix = options.pattern.map_or(&[][..], glob::literal_prefix);
     let mut range = KeyRange::prefix(prefix);
     if cursor != 0 {
-        let position = call.shared.store.cursors.get(cursor);
+        let position = call.shared.store.cursor(cursor)?;
         let text = "ERR the cursor was discarded: the server keeps 65,536 positions, start again with 0";
         range = range.after(position.ok_or(Failure::reply(text))?);
     }
     let (found, last) = scan_part(call, range, &options)?;
-    let next = last.map_or(0, |last| call.shared.store.cursors.insert(last));
+    let next = last.map_or(Ok(0), |last| call.shared.store.save_cursor(last))?;
     call.reply.array(2);
     call.reply.bulk(next.to_string());
     call.reply.bulks(&found);
@@ -115,7 +115,7 @@ pub(super) fn dbsize(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
 
 /// Counts the keys of a database. The count stays valid until the next write or expiry.
 pub(super) fn count_keys(call: &mut Call<'_>, database: u8) -> CommandResult<KeyCount> {
-    let sequence = call.shared.store.db.snapshot().sequence();
+    let sequence = call.view.position()?;
     let now_ms = call.view.now_ms();
     let is_in_transaction = call.view.is_transaction() || call.view.is_of_snapshot();
     let known = call.shared.store.key_counts.lock()[usize::from(database)];

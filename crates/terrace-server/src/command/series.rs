@@ -69,6 +69,7 @@ impl<'a> TurnSeries<'a> {
             && session.multi.is_none()
             && session.reply_mode == ReplyMode::On
             && shared.store.layout == Layout::Typed
+            && !shared.store.is_shared()
             && !shared.monitors.is_active()
             && !shared.store.key_events.is_on()
     }

@@ -34,7 +34,7 @@ fn open(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let now = shared.clock.monotonic();
     shared.snapshots.close_ended(now);
     let store = &shared.store;
-    let opened = shared.snapshots.open(&store.db, store.layout, store.now_ms(), now + time)?;
+    let opened = shared.snapshots.open(store.db()?, store.layout, store.now_ms(), now + time)?;
     let id = opened.ok_or(Failure::reply("ERR 64 snapshots are open"))?;
     call.reply.integer(id as i64);
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::store::{KeyRange, Layout, ValueType, delete_objects};
+use crate::store::{Backend, KeyRange, Layout, ValueType, delete_objects};
 
 /// Maximum number of keys in a reply.
 const MAX_KEYS: usize = 1000;
@@ -135,18 +135,18 @@ pub(super) fn count(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 /// Record keys at the ends of a range.
-fn record_bounds(call: &mut Call<'_>, range: &KeyRange) -> (Vec<u8>, Option<Vec<u8>>) {
+fn record_bounds(call: &mut Call<'_>, range: &KeyRange) -> CommandResult<(Vec<u8>, Option<Vec<u8>>)> {
     let database = call.session.database;
-    let begin = call.view.record_key(database, range.begin.as_deref().unwrap_or_default()).to_vec();
+    let begin = call.view.record_key(database, range.begin.as_deref().unwrap_or_default())?.to_vec();
     let end = match (&range.end, call.shared.store.layout) {
-        (Some(end), _) => Some(call.view.record_key(database, end).to_vec()),
+        (Some(end), _) => Some(call.view.record_key(database, end)?.to_vec()),
         (None, Layout::Raw) => None,
         (None, Layout::Typed) => {
-            let space = call.view.space(database);
+            let space = call.view.space(database)?;
             Some(crate::store::space_bounds(space).1)
         }
     };
-    (begin, end)
+    Ok((begin, end))
 }
 
 /// Record keys at the ends of the range that the first two arguments are.
@@ -155,7 +155,7 @@ pub(super) fn parse_record_bounds(
     args: Args<'_>,
 ) -> CommandResult<(Vec<u8>, Option<Vec<u8>>)> {
     let range = bounds(args.at(1), args.at(2))?;
-    Ok(record_bounds(call, &range))
+    record_bounds(call, &range)
 }
 
 /// TERRACE.EVENTS [count]
@@ -175,11 +175,14 @@ pub(super) fn events(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 /// TERRACE.SIZE min max
 pub(super) fn size(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let range = bounds(args.at(1), args.at(2))?;
-    let (begin, end) = record_bounds(call, &range);
+    let (begin, end) = record_bounds(call, &range)?;
     // No key of a database is after these bytes, unless it is longer and begins with them.
     let end = end.unwrap_or_else(|| vec![0xff; 1024]);
-    let sizes = call.shared.store.db.approximate_sizes(&[(&begin, &end)])?;
-    call.reply.integer(i64::try_from(sizes.first().copied().unwrap_or(0)).unwrap_or(i64::MAX));
+    let size = match &call.shared.store.backend {
+        Backend::Database(db) => db.approximate_sizes(&[(&begin, &end)])?.first().copied().unwrap_or(0),
+        Backend::Store(shared) => shared.approximate_size(&terrace_store::KeyRange::new(begin, end))?,
+    };
+    call.reply.integer(i64::try_from(size).unwrap_or(i64::MAX));
     Ok(())
 }
 
@@ -188,7 +191,7 @@ pub(super) fn size(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 /// Runs alone. After a crash, some keys of the range may remain.
 pub(super) fn delrange(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let range = bounds(args.at(1), args.at(2))?;
-    let (begin, end) = record_bounds(call, &range);
+    let (begin, end) = record_bounds(call, &range)?;
     delete_records(call, begin, end)?;
     call.reply.ok();
     Ok(())
@@ -197,20 +200,21 @@ pub(super) fn delrange(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 /// Deletes the records from `begin` to `end`, and marks the clients that watch one of them.
 pub(super) fn delete_records(call: &mut Call<'_>, begin: Vec<u8>, end: Option<Vec<u8>>) -> CommandResult {
     let store = &call.shared.store;
+    let db = store.db()?;
     let mut changed = Vec::new();
     for watch_key in store.watch_table.keys_with_prefix(b"") {
         let key = store.watched_record(&watch_key);
         let is_inside = *key >= *begin && end.as_ref().is_none_or(|end| key < *end);
-        if is_inside && store.db.contains(&key)? {
+        if is_inside && db.contains(&key)? {
             changed.push(key);
         }
     }
     match end {
         Some(end) => {
             delete_objects(store, &begin, &end)?;
-            store.db.delete_range(begin..end)?;
+            db.delete_range(begin..end)?;
         }
-        None => store.db.delete_range(begin..)?,
+        None => db.delete_range(begin..)?,
     }
     call.view.note_written(changed);
     Ok(())
@@ -226,13 +230,13 @@ pub(super) fn page(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
 
 /// TERRACE.STATS
 pub(super) fn stats(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
-    call.reply.verbatim(&call.shared.store.db.stats().to_string());
+    call.reply.verbatim(&call.shared.store.db()?.stats().to_string());
     Ok(())
 }
 
 /// TERRACE.LEVELS
 pub(super) fn levels(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
-    let stats = call.shared.store.db.stats();
+    let stats = call.shared.store.db()?.stats();
     call.reply.array(stats.levels.len());
     for (level, row) in stats.levels.iter().enumerate() {
         let fields: [(&str, u64); 5] = [

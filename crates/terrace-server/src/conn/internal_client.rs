@@ -40,7 +40,7 @@ impl InternalClient {
             reply.error(b"ERR clients are paused");
         }
         if self.session.needs_sync && shared.store.durability.mode() == SyncMode::Always {
-            if let Err(error) = shared.store.db.sync() {
+            if let Err(error) = shared.store.backend.sync() {
                 let mut failed = Reply::new();
                 failed.error(format!("MISCONF Errors writing to the database: {error}").as_bytes());
                 return failed.into_bytes();

@@ -75,6 +75,16 @@ impl PubSub {
         receivers
     }
 
+    /// Number of subscribers that a message to `channel` would reach.
+    pub(crate) fn receivers(&self, kind: ChannelKind, channel: &[u8]) -> usize {
+        let tables = self.tables.lock();
+        let direct = tables[kind as usize].get(channel).map_or(0, Vec::len);
+        let patterns = tables[ChannelKind::Pattern as usize].iter();
+        let matching =
+            patterns.filter(|(pattern, _)| kind == ChannelKind::Channel && glob::is_match(pattern, channel));
+        direct + matching.map(|(_, subscribers)| subscribers.len()).sum::<usize>()
+    }
+
     /// Returns the channels that match `pattern`.
     pub(crate) fn channels(&self, kind: ChannelKind, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
         let tables = self.tables.lock();
@@ -120,7 +130,9 @@ mod tests {
         let client = Arc::new(Client::new(1, String::new(), String::new(), Duration::ZERO, &Arc::default()));
         pubsub.subscribe(ChannelKind::Channel, b"news", &client);
         pubsub.subscribe(ChannelKind::Pattern, b"n*", &client);
+        assert_eq!(pubsub.receivers(ChannelKind::Channel, b"news"), 2);
         assert_eq!(pubsub.publish(ChannelKind::Channel, b"news", b"x", Duration::ZERO), 2);
+        assert_eq!(pubsub.receivers(ChannelKind::Shard, b"news"), 0);
         assert_eq!(pubsub.publish(ChannelKind::Shard, b"news", b"x", Duration::ZERO), 0);
         let mut output = Vec::new();
         client.take_events(true, &mut output);

@@ -12,7 +12,7 @@ use super::pubsub::ChannelKind;
 use crate::command::Command;
 use crate::resp::{ArgRange, Parser, Reply};
 use crate::shared::Shared;
-use crate::store::Mark;
+use crate::store::{Mark, StoreWatch};
 use crate::users::User;
 
 /// Replies that the client wants.
@@ -97,6 +97,8 @@ pub(crate) struct Session {
     pub(crate) multi: Option<Multi>,
     pub(crate) watched: Vec<WatchedKey>,
     pub(crate) mark: Mark,
+    /// The same keys with their states in a shared store.
+    pub(crate) store_watches: Vec<StoreWatch>,
     /// Channels, patterns and shard channels.
     pub(crate) subscriptions: [BTreeSet<Vec<u8>>; 3],
     /// Command that waits for an element. The connection runs no other command meanwhile.
@@ -135,6 +137,7 @@ impl Session {
             multi: None,
             watched: Vec::new(),
             mark: Mark::default(),
+            store_watches: Vec::new(),
             subscriptions: Default::default(),
             blocked: None,
             should_close: false,
@@ -178,6 +181,7 @@ impl Session {
         for watched in self.watched.drain(..) {
             shared.store.watch_table.remove(&watched.watch_key, &self.mark);
         }
+        self.store_watches.clear();
         self.mark.store(false, Ordering::SeqCst);
     }
 

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use terrace::{HistogramData, Stats, Ticker, Timer};
+use terrace::{HistogramData, LevelStats, Stats, Ticker, Timer};
 
 use super::DurationHistogram;
 use crate::command::all_counted;
@@ -112,13 +112,14 @@ struct Samples<'a> {
     text: String,
     name: &'static str,
     shared: &'a Shared,
-    stats: &'a Stats,
+    /// Statistics of the engine. None on a shared store.
+    stats: Option<&'a Stats>,
 }
 
 /// Returns the text of all metrics.
 pub(crate) fn text(shared: &Shared) -> String {
-    let stats = shared.store.db.stats();
-    let mut samples = Samples { text: String::new(), name: "", shared, stats: &stats };
+    let stats = shared.store.db().ok().map(terrace::Db::stats);
+    let mut samples = Samples { text: String::new(), name: "", shared, stats: stats.as_ref() };
     for metric in METRICS {
         samples.name = metric.name;
         // The name of a counter's family has no suffix.
@@ -163,7 +164,8 @@ impl Samples<'_> {
 
     /// Writes the histogram of a timer of the engine.
     fn timer(&mut self, labels: &str, timer: Timer) {
-        let HistogramData { count, sum_micros, buckets, .. } = self.stats.timer(timer);
+        let Some(stats) = self.stats else { return };
+        let HistogramData { count, sum_micros, buckets, .. } = stats.timer(timer);
         let mut until = 0;
         let mut rows = Vec::new();
         for (from, count) in buckets {
@@ -220,20 +222,25 @@ fn client_bytes(out: &mut Samples<'_>) {
     out.samples("direction", rows);
 }
 
+/// Levels of the engine. A shared store has none.
+fn levels<'s>(out: &Samples<'s>) -> &'s [LevelStats] {
+    out.stats.map_or(&[], |stats| &stats.levels)
+}
+
 fn level_bytes(out: &mut Samples<'_>) {
-    for (level, row) in out.stats.levels.iter().enumerate() {
+    for (level, row) in levels(out).iter().enumerate() {
         out.sample(&format!("level=\"{level}\""), row.bytes as f64);
     }
 }
 
 fn level_files(out: &mut Samples<'_>) {
-    for (level, row) in out.stats.levels.iter().enumerate() {
+    for (level, row) in levels(out).iter().enumerate() {
         out.sample(&format!("level=\"{level}\""), row.files as f64);
     }
 }
 
 fn compaction_bytes(out: &mut Samples<'_>) {
-    let levels = &out.stats.levels;
+    let levels = levels(out);
     let read: u64 = levels.iter().map(|level| level.bytes_read).sum();
     let written: u64 = levels.iter().map(|level| level.bytes_written).sum();
     out.samples("direction", [("read", read as f64), ("written", written as f64)]);
@@ -246,7 +253,8 @@ fn write_stalls(out: &mut Samples<'_>) {
 }
 
 fn cache_lookups(out: &mut Samples<'_>) {
-    let count = |ticker| out.stats.ticker(ticker) as f64;
+    let Some(stats) = out.stats else { return };
+    let count = |ticker| stats.ticker(ticker) as f64;
     let rows = [
         ("hit", count(Ticker::BlockCacheHit)),
         ("miss", count(Ticker::BlockCacheMiss)),
@@ -256,25 +264,30 @@ fn cache_lookups(out: &mut Samples<'_>) {
 }
 
 fn filter_lookups(out: &mut Samples<'_>) {
-    let count = |ticker| out.stats.ticker(ticker) as f64;
+    let Some(stats) = out.stats else { return };
+    let count = |ticker| stats.ticker(ticker) as f64;
     let rows =
         [("negative", count(Ticker::FilterNegative)), ("false_positive", count(Ticker::FilterFalsePositive))];
     out.samples("result", rows);
 }
 
 fn memory(out: &mut Samples<'_>) {
-    let memory = out.stats.memory;
+    let clients = out.shared.clients.buffered() as f64;
+    let Some(memory) = out.stats.map(|stats| stats.memory) else {
+        return out.samples("part", [("clients", clients)]);
+    };
     let rows = [
         ("memtables", memory.memtables.bytes as f64),
         ("pooled_chunks", memory.pooled_chunks.bytes as f64),
         ("block_cache", memory.block_cache.bytes as f64),
         ("tables", memory.tables.bytes as f64),
-        ("clients", out.shared.clients.buffered() as f64),
+        ("clients", clients),
     ];
     out.samples("part", rows);
 }
 
 fn writes_refused(out: &mut Samples<'_>) {
-    let is_refused = out.stats.writes_refused.is_some() || out.shared.store.durability.failure().is_some();
+    let is_refused = out.stats.is_some_and(|stats| stats.writes_refused.is_some())
+        || out.shared.store.durability.failure().is_some();
     out.sample("", if is_refused { 1.0 } else { 0.0 });
 }

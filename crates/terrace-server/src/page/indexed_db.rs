@@ -130,7 +130,7 @@ fn object_store_name(store: &Store, database: u64, number: u64) -> Option<String
     key.push(OBJECT_STORE);
     terrace_format::coding::put_varint64(&mut key, number);
     key.push(NAME);
-    let value = store.db.get(&key).ok()??;
+    let value = store.db().ok()?.get(&key).ok()??;
     let units = value.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     let name: Option<String> = char::decode_utf16(units).map(Result::ok).collect();
     name.filter(|name| !name.chars().any(char::is_control))
@@ -174,7 +174,7 @@ fn node_json(page: &Page, node: &Ids) -> ApiResult<Value> {
     let range = node.range();
     let begin = range.begin.clone().unwrap_or_default();
     let end = range.end.clone().unwrap_or_else(|| vec![0xff; 1024]);
-    let sizes = store.db.approximate_sizes(&[(&begin, &end)]).map_err(crate::failure::Failure::from)?;
+    let sizes = page.db.approximate_sizes(&[(&begin, &end)]).map_err(crate::failure::Failure::from)?;
     let mut scratch = Scratch::new(0, true);
     let mut view = View::new(store, &mut scratch);
     let mut scan = view.scan(0, range)?;

@@ -45,7 +45,7 @@ static SCHEMES: &[KeyScheme] = &[
 
 /// True if a bytewise directory has the key. A damaged block reads as if the key was missing.
 fn has_key(store: &Store, key: &[u8]) -> bool {
-    store.is_bytewise() && store.db.contains(key).unwrap_or(false)
+    store.is_bytewise() && store.db().is_ok_and(|db| db.contains(key).unwrap_or(false))
 }
 
 fn has_any_key(store: &Store, keys: &[&[u8]]) -> bool {
@@ -71,7 +71,8 @@ fn bitcoin_coins(key: &[u8]) -> Option<&'static str> {
 fn is_bitcoin_index(store: &Store) -> bool {
     /// Size of the number, in bytes.
     const NUMBER: usize = 4;
-    let last_file = if has_key(store, b"l") { store.db.get(b"l").ok().flatten() } else { None };
+    let last_file =
+        if has_key(store, b"l") { store.db().ok().and_then(|db| db.get(b"l").ok().flatten()) } else { None };
     last_file.is_some_and(|value| value.len() == NUMBER)
 }
 

@@ -66,7 +66,7 @@ pub(super) fn follow_tables(page: &Page) {
 /// Current tables. Those that are not `known` have the times of their files.
 fn current_tables(page: &Page, known: &TableSet) -> TableSet {
     let store = &page.shared.store;
-    let levels = store.db.levels().into_iter();
+    let levels = page.db.levels().into_iter();
     let tables = levels.flat_map(|level| level.files.into_iter().map(move |table| (level.level, table)));
     let rows = tables.map(|(level, table)| {
         let number = table.number;
@@ -92,7 +92,7 @@ pub(super) fn levels(page: &Page, request: &ApiRequest) -> ApiResult {
     let newest = len as u64 - 1;
     let edit = request.query.number("edit", newest)?;
     let tables = if edit == newest { live_tables(page, total) } else { past_tables(page, edit)? };
-    let stats = store.db.stats();
+    let stats = page.db.stats();
     let is_live = edit == newest;
     let past = LevelStats::of_tables(&tables.sums);
     let mut head = json!({
@@ -119,7 +119,7 @@ fn live_tables(page: &Page, total: u64) -> Arc<TablesJson> {
     }
     // Other requests wait for the description, which they need, too.
     let newest = page.shared.engine_events.edits.lock().newest();
-    let levels = page.shared.store.db.levels();
+    let levels = page.db.levels();
     let counts: HashMap<u64, (u64, Option<u64>)> = levels
         .iter()
         .flat_map(|level| &level.files)
@@ -212,7 +212,7 @@ pub(super) fn table(page: &Page, request: &ApiRequest) -> ApiResult {
     let row = row.ok_or_else(|| ApiError::not_found("The table does not exist any more."))?;
     let store = &page.shared.store;
     let found =
-        store.db.levels().into_iter().flat_map(|level| level.files).find(|table| table.number == number);
+        page.db.levels().into_iter().flat_map(|level| level.files).find(|table| table.number == number);
     let (reads, entries) = found.map_or((0, None), |table| (table.reads, table.entries));
     Ok(json(&json!({
         "number": number,

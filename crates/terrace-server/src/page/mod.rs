@@ -43,6 +43,7 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 
+use terrace::Db;
 use terrace_sync::native_locks::Mutex;
 
 pub(crate) use access::PageAccess;
@@ -71,6 +72,8 @@ fn run(page: &Arc<Page>, listener: TcpListener) -> io::Result<()> {
 /// The page of a server.
 struct Page {
     shared: Arc<Shared>,
+    /// Database of the server. A front end of a shared store has no page.
+    db: Db,
     access: Arc<PageAccess>,
     has_writes: bool,
     streams: EventStreams,
@@ -82,9 +85,10 @@ struct Page {
 }
 
 impl Page {
-    fn new(shared: Arc<Shared>, access: Arc<PageAccess>, has_writes: bool) -> Page {
+    fn new(shared: Arc<Shared>, db: Db, access: Arc<PageAccess>, has_writes: bool) -> Page {
         Page {
             shared,
+            db,
             access,
             has_writes,
             streams: EventStreams::default(),

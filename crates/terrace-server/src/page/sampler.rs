@@ -31,7 +31,7 @@ struct Sent {
 pub(super) fn run(page: &Page) {
     let shared = &page.shared;
     start_edit_log(page);
-    let mut before = Totals::read(shared, &shared.store.db.stats());
+    let mut before = Totals::read(shared, &page.db.stats());
     let mut next = shared.clock.monotonic() + SECOND;
     let mut sent = Sent { events: shared.engine_events.count(), ..Sent::default() };
     let mut shape = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn run(page: &Page) {
 
 /// Reads the changes by another process. `shape` is the number and size of the tables by level.
 fn follow(page: &Page, shape: &mut Vec<(usize, u64)>) {
-    let db = &page.shared.store.db;
+    let db = &page.db;
     // The next read reports the error.
     if db.catch_up().is_err() {
         return;
@@ -66,7 +66,7 @@ fn follow(page: &Page, shape: &mut Vec<(usize, u64)>) {
 /// Takes a sample of the time since `before`.
 fn sample(page: &Page, before: &Totals) -> Totals {
     let shared = &page.shared;
-    let stats = shared.store.db.stats();
+    let stats = page.db.stats();
     let now = Totals::read(shared, &stats);
     let mut sample = now.since(before, shared, &stats);
     let misses = now.cache_misses_since(before);
@@ -98,7 +98,7 @@ fn send_changes(page: &Page, sent: &mut Sent) {
     if page.streams.is_empty() {
         return;
     }
-    let jobs = jobs(page, &shared.store.db.stats());
+    let jobs = jobs(page, &page.db.stats());
     let has_jobs = !jobs.is_empty();
     if std::mem::replace(&mut sent.has_jobs, has_jobs) || has_jobs {
         page.streams.send("job", &jobs);

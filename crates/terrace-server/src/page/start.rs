@@ -9,6 +9,7 @@ use super::{Page, PageAccess, run, sampler};
 use crate::config::{IfBusy, PageConfig, ServeError, ServerConfig};
 use crate::http;
 use crate::shared::Shared;
+use crate::store::Backend;
 use crate::threads;
 
 /// Listener of the page, if the server has one.
@@ -52,7 +53,8 @@ fn bind_port(page: &PageConfig) -> Result<Option<TcpListener>, ServeError> {
 /// Starts the threads of the page.
 pub(crate) fn start(bound: BoundPage, shared: &Arc<Shared>) -> io::Result<Vec<JoinHandle<()>>> {
     let (Some(listener), Some(access)) = (bound.listener, bound.access) else { return Ok(Vec::new()) };
-    let page = Arc::new(Page::new(Arc::clone(shared), access, bound.has_writes));
+    let Backend::Database(db) = &shared.store.backend else { return Ok(Vec::new()) };
+    let page = Arc::new(Page::new(Arc::clone(shared), db.clone(), access, bound.has_writes));
     let sampled = Arc::clone(&page);
     let sampler = threads::start("page-sampler", move || sampler::run(&sampled))?;
     let listener = threads::start("page", move || {

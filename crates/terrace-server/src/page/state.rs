@@ -49,7 +49,7 @@ pub(super) fn state(page: &Page, _request: &ApiRequest) -> ApiResult {
         "sync": if store.is_read_only { "read-only".into() } else { store.durability.mode().to_string() },
         "separator": SEPARATOR,
         "databases": databases(page)?,
-        "memoryLimit": store.db.stats().memory.limit,
+        "memoryLimit": store.db().ok().and_then(|db| db.stats().memory.limit),
         "commands": commands,
     })))
 }

@@ -142,7 +142,7 @@ impl Children<'_> {
 fn node(page: &Page, database: u8, child: Child, is_late: bool) -> ApiResult<Value> {
     let store = &page.shared.store;
     let (begin, end) = record_bounds(store, database, &child.prefix);
-    let sizes = store.db.approximate_sizes(&[(&begin, &end)]).map_err(crate::failure::Failure::from)?;
+    let sizes = page.db.approximate_sizes(&[(&begin, &end)]).map_err(crate::failure::Failure::from)?;
     let bytes = sizes.first().copied().unwrap_or(0);
     let (keys, is_exact) = match &child.key {
         Some(_) => (Some(1), true),

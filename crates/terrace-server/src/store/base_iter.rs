@@ -1,18 +1,23 @@
-//! Iterator of the engine below a scan: of the database, or of an EXEC with its own writes.
+//! Iterator below a scan: of the database, of an EXEC with its own writes, or of a shared store.
 
 use terrace::{DbIterator, TransactionIterator};
+use terrace_store::{StoreIterator, TransactionIterator as StoreTransactionIterator};
+
+use crate::failure::CommandResult;
 
 enum Source {
     Database(Box<DbIterator>),
     Transaction(Box<TransactionIterator>),
+    Store(Box<StoreTransactionIterator>),
 }
 
-/// Calls a method of either iterator.
+/// Calls a method of the iterator.
 macro_rules! either {
     ($iter:expr, $call:ident()) => {
         match $iter {
             Source::Database(iter) => iter.$call(),
             Source::Transaction(iter) => iter.$call(),
+            Source::Store(iter) => iter.$call(),
         }
     };
 }
@@ -36,6 +41,12 @@ impl From<TransactionIterator> for BaseIter {
     }
 }
 
+impl From<StoreTransactionIterator> for BaseIter {
+    fn from(iter: StoreTransactionIterator) -> BaseIter {
+        BaseIter { source: Source::Store(Box::new(iter)), is_reverse: false, is_started: false }
+    }
+}
+
 impl BaseIter {
     /// Chooses the direction. True stands for descending order.
     pub(super) fn reverse(mut self, is_reverse: bool) -> BaseIter {
@@ -47,8 +58,8 @@ impl BaseIter {
     ///
     /// # Errors
     ///
-    /// A block is damaged.
-    pub(super) fn step(&mut self) -> terrace::Result<bool> {
+    /// A block is damaged, or the store does not answer.
+    pub(super) fn step(&mut self) -> CommandResult<bool> {
         match (self.is_started, self.is_reverse) {
             (false, false) => either!(&mut self.source, seek_to_first()),
             (false, true) => either!(&mut self.source, seek_to_last()),
@@ -59,7 +70,11 @@ impl BaseIter {
         if either!(&self.source, valid()) {
             return Ok(true);
         }
-        either!(&self.source, status())?;
+        match &self.source {
+            Source::Database(iter) => iter.status()?,
+            Source::Transaction(iter) => iter.status()?,
+            Source::Store(iter) => iter.status()?,
+        }
         Ok(false)
     }
 

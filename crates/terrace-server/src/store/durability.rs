@@ -12,9 +12,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use terrace::Db;
 use terrace_sync::native_locks::{Condvar, Mutex};
 use tokio::sync::watch;
+
+use super::Backend;
 
 /// Moment at which writes become safe against a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -172,12 +173,12 @@ impl Durability {
     }
 
     /// Runs the sync thread until [`Durability::stop`].
-    pub(crate) fn run(&self, db: &Db) {
+    pub(crate) fn run(&self, backend: &Backend) {
         let mut done = 0;
         while let Some(ticket) = self.next_ticket(done) {
             let is_due = ticket > done || self.mode() != SyncMode::No;
             if is_due && (self.is_dirty.swap(false, Ordering::Relaxed) || ticket > done) {
-                self.sync(db, ticket);
+                self.sync(backend, ticket);
             }
             done = ticket;
         }
@@ -194,9 +195,9 @@ impl Durability {
         (!requests.is_stopped).then_some(requests.last)
     }
 
-    fn sync(&self, db: &Db, ticket: u64) {
+    fn sync(&self, backend: &Backend, ticket: u64) {
         let bytes = self.all_bytes();
-        let result = db.sync();
+        let result = backend.sync();
         if result.is_ok() {
             self.synced_bytes.store(bytes, Ordering::Relaxed);
         } else {

@@ -9,7 +9,7 @@
 //! The garbage record is deleted last, so the work continues after a crash. No command reads the
 //! records of garbage: a number of an object or of a namespace with a garbage record is not in use.
 
-use terrace::{ReadOptions, WriteBatch};
+use terrace::{Db, ReadOptions, WriteBatch};
 
 use super::Store;
 use super::layout::{
@@ -18,6 +18,7 @@ use super::layout::{
 };
 use super::namespaces::garbage_spaces;
 use super::object::{Object, member_bounds};
+use crate::failure::CommandResult;
 
 /// Maximum number of objects of one run.
 const RUN: usize = 1000;
@@ -27,47 +28,48 @@ const MAX_SINGLE: usize = 4096;
 const BATCH_BYTES: usize = 64 << 10;
 
 /// Collects a part of the garbage. Returns true if it found some.
-pub(crate) fn collect_garbage(store: &Store) -> terrace::Result<bool> {
+pub(crate) fn collect_garbage(store: &Store, db: &Db) -> terrace::Result<bool> {
     let mut found = false;
-    for space in garbage_spaces(&store.db)? {
+    for space in garbage_spaces(db)? {
         found = true;
         if store.has_objects() {
-            discard_objects(store, space)?;
+            discard_objects(db, space)?;
         }
         let (begin, end) = space_bounds(space);
-        store.db.delete_range(begin..end)?;
-        store.db.delete(garbage_key(space))?;
+        db.delete_range(begin..end)?;
+        db.delete(garbage_key(space))?;
     }
     if store.has_objects() {
-        found |= collect_objects(store)?;
+        found |= collect_objects(db)?;
     }
     Ok(found)
 }
 
 /// Puts all objects of a namespace on the garbage list. A repetition after a crash is harmless.
-fn discard_objects(store: &Store, space: u16) -> terrace::Result<()> {
+fn discard_objects(db: &Db, space: u16) -> terrace::Result<()> {
     let (begin, end) = space_bounds(space);
-    let mut records = store.db.iter_with(&bounds(begin, end));
+    let mut records = db.iter_with(&bounds(begin, end));
     let mut batch = WriteBatch::new();
     while let Some((_, stored)) = records.next_entry()? {
         if let Some(object) = decode(stored) {
             batch.put(object_garbage_key(object.number), [object.value_type.code()]);
         }
         if batch.as_bytes().len() > BATCH_BYTES {
-            store.db.write(&batch)?;
+            db.write(&batch)?;
             batch.clear();
         }
     }
-    store.db.write(&batch)
+    db.write(&batch)
 }
 
 /// Deletes the keys of all objects between two records, and puts these objects on the garbage list.
 /// The caller holds the whole gate.
-pub(crate) fn delete_objects(store: &Store, begin: &[u8], end: &[u8]) -> terrace::Result<()> {
+pub(crate) fn delete_objects(store: &Store, begin: &[u8], end: &[u8]) -> CommandResult {
     if !store.has_objects() {
         return Ok(());
     }
-    let mut records = store.db.iter_with(&bounds(begin.to_vec(), end.to_vec()));
+    let db = store.db()?;
+    let mut records = db.iter_with(&bounds(begin.to_vec(), end.to_vec()));
     let mut batch = WriteBatch::new();
     while let Some((record, stored)) = records.next_entry()? {
         if let Some(object) = decode(stored) {
@@ -76,11 +78,11 @@ pub(crate) fn delete_objects(store: &Store, begin: &[u8], end: &[u8]) -> terrace
             batch.put(object_garbage_key(object.number), [object.value_type.code()]);
         }
         if batch.as_bytes().len() > BATCH_BYTES {
-            store.db.write(&batch)?;
+            db.write(&batch)?;
             batch.clear();
         }
     }
-    store.db.write(&batch)
+    Ok(db.write(&batch)?)
 }
 
 /// Returns the object of a record, or None for a string and for a damaged record.
@@ -97,9 +99,9 @@ fn bounds(begin: Vec<u8>, end: Vec<u8>) -> ReadOptions {
 }
 
 /// Collects at most [`RUN`] objects. Returns true if it found one.
-fn collect_objects(store: &Store) -> terrace::Result<bool> {
+fn collect_objects(db: &Db) -> terrace::Result<bool> {
     let (begin, end) = object_garbage_bounds();
-    let mut records = store.db.iter_with(&bounds(begin, end));
+    let mut records = db.iter_with(&bounds(begin, end));
     let mut batch = WriteBatch::new();
     let mut found = false;
     for _ in 0..RUN {
@@ -107,16 +109,16 @@ fn collect_objects(store: &Store) -> terrace::Result<bool> {
         found = true;
         let value_type = value.first().and_then(|code| ValueType::from_code(*code));
         if let (Some(number), Some(value_type)) = (parse_object_garbage_key(key), value_type) {
-            collect_object(store, value_type, number, &mut batch)?;
+            collect_object(db, value_type, number, &mut batch)?;
         }
         batch.delete(key);
         if batch.as_bytes().len() > BATCH_BYTES {
-            store.db.write(&batch)?;
+            db.write(&batch)?;
             batch.clear();
         }
     }
     if found {
-        store.db.write(&batch)?;
+        db.write(&batch)?;
     }
     Ok(found)
 }
@@ -124,17 +126,17 @@ fn collect_objects(store: &Store) -> terrace::Result<bool> {
 /// Appends tombstones for the members of a small object to `batch`, or deletes the whole range of a
 /// large one.
 fn collect_object(
-    store: &Store,
+    db: &Db,
     value_type: ValueType,
     number: u64,
     batch: &mut WriteBatch,
 ) -> terrace::Result<()> {
     let (begin, end) = member_bounds(value_type, number);
-    let mut members = store.db.iter_with(&bounds(begin.clone(), end.clone()));
+    let mut members = db.iter_with(&bounds(begin.clone(), end.clone()));
     for _ in 0..MAX_SINGLE {
         let Some((key, _)) = members.next_entry()? else { return Ok(()) };
         batch.delete(key);
     }
     drop(members);
-    store.db.delete_range(begin..end)
+    db.delete_range(begin..end)
 }

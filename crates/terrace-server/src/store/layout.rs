@@ -7,6 +7,7 @@
 //!             02 ms:8 space:2 key             (empty)
 //!             03 object:8                     type:1
 //!             03 ff space:2                   (empty)
+//!             04 number:8                     ms:8 position of a scan, in a shared store
 //! ```
 //!
 //! `object.rs` describes the values and the further records of types other than strings.
@@ -24,6 +25,10 @@ const KEY: u8 = 0x01;
 const EXPIRY: u8 = 0x02;
 /// First byte of the garbage records.
 const GARBAGE: u8 = 0x03;
+/// First byte of the cursors of scans.
+const CURSOR: u8 = 0x04;
+/// First byte of the records of members. Those of a type begin with this byte or a later one.
+const FIRST_MEMBER: u8 = 0x10;
 /// First two bytes of the garbage records of namespaces.
 const GARBAGE_SPACE: [u8; 2] = [0x03, 0xff];
 /// Bit of a header with an expiry.
@@ -275,6 +280,40 @@ pub(crate) fn object_garbage_bounds() -> (Vec<u8>, Vec<u8>) {
     (vec![GARBAGE], GARBAGE_SPACE.to_vec())
 }
 
+/// Returns the key of the cursor `number`.
+pub(super) fn cursor_key(number: u64) -> Vec<u8> {
+    [&[CURSOR], &number.to_be_bytes()[..]].concat()
+}
+
+/// Returns the bounds of the cursors.
+pub(super) fn cursor_bounds() -> (Vec<u8>, Vec<u8>) {
+    (vec![CURSOR], vec![CURSOR + 1])
+}
+
+/// Returns the value of a cursor that was created at `now_ms`.
+pub(super) fn cursor_value(now_ms: u64, position: &[u8]) -> Vec<u8> {
+    [&now_ms.to_be_bytes()[..], position].concat()
+}
+
+/// Returns the time of creation and the position of a cursor.
+pub(super) fn parse_cursor_value(value: &[u8]) -> Option<(u64, &[u8])> {
+    let (created, position) = value.split_first_chunk()?;
+    Some((u64::from_be_bytes(*created), position))
+}
+
+/// True for a record that no writer changes without a record of a key, of the marker or of the map.
+pub(super) fn is_guarded(record: &[u8]) -> bool {
+    record.first().is_some_and(|first| *first > KEY)
+}
+
+/// Returns the number of the object that the member record `record` belongs to, or None for other
+/// records.
+pub(super) fn member_number(record: &[u8]) -> Option<u64> {
+    let (first, rest) = record.split_first()?;
+    let number = rest.first_chunk().filter(|_| *first >= FIRST_MEMBER)?;
+    Some(u64::from_be_bytes(*number))
+}
+
 /// Prefix of the garbage records of namespaces.
 pub(crate) fn garbage_prefix() -> &'static [u8] {
     &GARBAGE_SPACE
@@ -333,6 +372,22 @@ mod tests {
         }
         assert_eq!(parse_object_garbage_key(&object_garbage_key(513)), Some(513));
         assert_eq!(parse_object_garbage_key(&garbage_key(513)), None);
+    }
+
+    #[test]
+    fn records_that_others_stand_for() {
+        assert!(!is_guarded(b"\0terrace.serve") && !is_guarded(b"\x01\0\0Bern") && !is_guarded(b""));
+        assert!(is_guarded(b"\x03\xff\0\0") && is_guarded(b"\x10\0\0\0\0\0\0\0\x07field"));
+        assert_eq!(member_number(b"\x14\0\0\0\0\0\0\x01\x02x"), Some(258));
+        assert_eq!([member_number(b"\x03\0\0\0\0\0\0\x01\x02"), member_number(b"\x10\0")], [None, None]);
+    }
+
+    #[test]
+    fn cursors() {
+        let (begin, end) = cursor_bounds();
+        assert!(begin < cursor_key(0) && cursor_key(u64::MAX) < end);
+        assert_eq!(parse_cursor_value(&cursor_value(7, b"Bern")), Some((7, &b"Bern"[..])));
+        assert_eq!(parse_cursor_value(b"1234567"), None);
     }
 
     #[test]

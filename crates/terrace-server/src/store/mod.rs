@@ -5,19 +5,22 @@
 //!   View    reads and writes of one command, or of one EXEC; commits one batch
 //!   layout  records as bytes            marker      the typed directory as bytes
 //!   object  values of many records      object_view their members
-//!   series  one batch of several commands   read_view  reads of a view
+//!   series  one batch of several commands   read_view, view_commit  reads and commit of a view
 //!   gate    atomicity                   watch_table WATCH
 //!   key_events  notes about changed keys
 //!   expiry  deletes expired keys        garbage     deletes discarded objects and namespaces
+//!   backend database or shared store    front_end   the same commands on a shared store
 //! ```
 //!
 //! The commands use the database only through `View`. This module knows no client and no protocol.
 
+mod backend;
 mod base_iter;
 mod cursors;
 mod durability;
 mod entry;
 mod expiry;
+mod front_end;
 mod garbage;
 mod gate;
 mod key_events;
@@ -34,6 +37,7 @@ mod series;
 mod snapshots;
 mod space_view;
 mod view;
+mod view_commit;
 mod watch_table;
 
 use std::path::{Path, PathBuf};
@@ -44,11 +48,13 @@ use terrace::{Bytewise, Comparator, Db, FollowOptions, Options, WriteBatch, Writ
 use terrace_env::FileSystem;
 use terrace_sync::native_locks::Mutex;
 
+pub(crate) use backend::Backend;
 pub(crate) use cursors::Cursors;
 pub(crate) use durability::Durability;
 pub use durability::SyncMode;
 pub(crate) use entry::{Entry, Replaced, StoredValue};
 pub(crate) use expiry::ExpiryJob;
+pub(crate) use front_end::StoreWatch;
 pub(crate) use garbage::delete_objects;
 pub(crate) use gate::{Gate, Pass};
 pub(crate) use key_events::{EventClass, KeyEvents};
@@ -65,10 +71,12 @@ pub(crate) use snapshots::{MAX_SNAPSHOT_TIME, OpenSnapshot, Snapshots};
 pub(crate) use view::{Scratch, View, damaged_record, not_in_raw_mode};
 pub(crate) use watch_table::{Mark, WatchTable};
 
+use crate::failure::{CommandResult, Failure};
+
 /// An open directory with everything that its clients share.
 #[derive(Debug)]
 pub(crate) struct Store {
-    pub(crate) db: Db,
+    pub(crate) backend: Backend,
     pub(crate) layout: Layout,
     /// True if no command may write.
     pub(crate) is_read_only: bool,
@@ -119,16 +127,47 @@ pub(crate) struct StoreOptions {
     pub(crate) sync: SyncMode,
     /// Number of threads that run commands.
     pub(crate) threads: usize,
+    /// Shared store in place of a directory.
+    pub(crate) shared: Option<SharedStoreConfig>,
+}
+
+/// Store that several front ends share.
+#[derive(Debug, Clone)]
+pub struct SharedStoreConfig {
+    /// Address, such as `etcd://10.0.0.1,10.0.0.2/app`.
+    pub address: String,
+    /// Creates a store that does not exist.
+    pub create: bool,
+}
+
+/// Records that a server reads at its start.
+struct Loaded {
+    layout: Layout,
+    has_objects: bool,
+    namespaces: Namespaces,
+    object_numbers: ObjectNumbers,
 }
 
 impl Store {
-    /// Opens the directory `dir`, and creates a database there if none exists and the store is
-    /// writable.
+    /// Opens the shared store of `options`, or the directory `dir`. Creates a database there if
+    /// none exists and the store is writable.
     ///
     /// # Errors
     ///
     /// The directory cannot be opened, or it does not have the demanded layout.
     pub(crate) fn open(dir: &Path, options: &StoreOptions) -> Result<Store, String> {
+        if let Some(shared) = &options.shared {
+            let opened = front_end::open(&shared.address, shared.create, options.is_read_only)?;
+            let namespaces = Namespaces::new(&opened.spaces);
+            let numbers = ObjectNumbers::new_without_block();
+            return Ok(Store::new(
+                Path::new(""),
+                options,
+                &options.engine,
+                Backend::Store(opened.store),
+                Loaded { layout: Layout::Typed, has_objects: true, namespaces, object_numbers: numbers },
+            ));
+        }
         let engine = with_large_memtables(options.engine.clone()).create_if_missing(!options.is_read_only);
         let opened = if options.is_follower {
             Db::follow(dir, &engine, &FollowOptions::default())
@@ -142,17 +181,23 @@ impl Store {
             detect_layout(&db, options).map_err(|reason| format!("{}: {reason}", dir.display()))?;
         let namespaces = Namespaces::load(&db, layout)?;
         let object_numbers = ObjectNumbers::load(&db, layout)?;
-        Ok(Store {
-            layout,
+        let loaded = Loaded { layout, has_objects, namespaces, object_numbers };
+        Ok(Store::new(dir, options, &engine, Backend::Database(db), loaded))
+    }
+
+    fn new(dir: &Path, options: &StoreOptions, engine: &Options, backend: Backend, loaded: Loaded) -> Store {
+        Store {
+            backend,
+            layout: loaded.layout,
             is_read_only: options.is_read_only,
             is_follower: options.is_follower,
             dir: dir.to_path_buf(),
             fs: Arc::clone(&engine.env.fs),
             comparator: Arc::clone(&engine.comparator),
-            namespaces,
-            object_numbers,
-            has_objects: AtomicBool::new(has_objects),
-            object_filter: ObjectFilter::new(has_objects),
+            namespaces: loaded.namespaces,
+            object_numbers: loaded.object_numbers,
+            has_objects: AtomicBool::new(loaded.has_objects),
+            object_filter: ObjectFilter::new(loaded.has_objects),
             gate: Gate::new(options.threads),
             watch_table: WatchTable::default(),
             key_events: KeyEvents::default(),
@@ -162,8 +207,26 @@ impl Store {
             clock: Arc::clone(&engine.env.clock),
             key_counts: Mutex::new([None; DATABASES]),
             expired_keys: AtomicU64::new(0),
-            db,
-        })
+        }
+    }
+
+    /// Database of the server.
+    ///
+    /// # Errors
+    ///
+    /// The records are in a shared store, which has no such feature.
+    pub(crate) fn db(&self) -> CommandResult<&Db> {
+        match &self.backend {
+            Backend::Database(db) => Ok(db),
+            Backend::Store(_) => {
+                Err(Failure::reply("ERR not on a shared store: the command needs a database of this server"))
+            }
+        }
+    }
+
+    /// True if other front ends share the records.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.backend, Backend::Store(_))
     }
 
     /// Order of the keys of entries.
@@ -316,6 +379,7 @@ mod tests {
             is_follower: false,
             sync: SyncMode::EverySecond,
             threads: 1,
+            shared: None,
         }
     }
 

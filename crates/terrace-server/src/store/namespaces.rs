@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use terrace::Db;
+use terrace_sync::native_locks::Mutex;
 
 use super::layout::{DATABASES, Layout, garbage_prefix, parse_garbage_key};
 use super::marker::{self, Spaces};
@@ -11,6 +12,8 @@ use super::marker::{self, Spaces};
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     spaces: [AtomicU16; DATABASES],
+    /// Position in a shared store of the map that was read last.
+    position: Mutex<u64>,
 }
 
 impl Namespaces {
@@ -26,7 +29,24 @@ impl Namespaces {
                     .ok_or("the map of the databases is damaged")?
             }
         };
-        Ok(Namespaces { spaces: spaces.map(AtomicU16::new) })
+        Ok(Namespaces::new(&spaces))
+    }
+
+    /// Creates the map `spaces`.
+    pub(super) fn new(spaces: &Spaces) -> Namespaces {
+        Namespaces { spaces: spaces.map(AtomicU16::new), position: Mutex::new(0) }
+    }
+
+    /// Installs the map that a shared store has at `position`, unless a later one is known.
+    pub(super) fn install_newer(&self, spaces: &Spaces, position: u64) {
+        if *spaces == self.all() {
+            return;
+        }
+        let mut known = self.position.lock();
+        if position >= *known {
+            *known = position;
+            self.install(spaces);
+        }
     }
 
     /// Returns the namespace of `database`.

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use terrace::ReadOptions;
+use terrace::{Db, ReadOptions};
 
 use super::Store;
 use super::garbage::decode;
@@ -79,15 +79,13 @@ pub(super) struct ObjectScan {
 
 impl ObjectScan {
     /// Reads a part of the keys. Objects that commands store meanwhile set their bits themselves.
-    pub(super) fn run(&mut self, store: &Store) -> terrace::Result<()> {
+    pub(super) fn run(&mut self, store: &Store, db: &Db) -> terrace::Result<()> {
         let filter = &store.object_filter;
         if self.is_given_up || filter.is_complete.load(Ordering::Relaxed) {
             return Ok(());
         }
         let (first, end) = record_bounds();
-        if self.next.is_none()
-            && store.db.approximate_sizes(&[(first.as_slice(), end.as_slice())])?[0] > MAX_SCAN
-        {
+        if self.next.is_none() && db.approximate_sizes(&[(first.as_slice(), end.as_slice())])?[0] > MAX_SCAN {
             self.is_given_up = true;
             return Ok(());
         }
@@ -96,7 +94,7 @@ impl ObjectScan {
         options.lower_bound = Some(begin.clone());
         options.upper_bound = Some(end);
         self.next = Some(begin);
-        let mut records = store.db.iter_with(&options);
+        let mut records = db.iter_with(&options);
         for _ in 0..RUN {
             let Some((key, value)) = records.next_entry()? else {
                 filter.is_complete.store(true, Ordering::Release);

@@ -18,7 +18,7 @@ use super::key_scan::prefix_end;
 use super::layout::{Header, Layout, ValueType, object_garbage_key};
 use super::marker;
 use super::object::{MEMBER_PREFIX, Object, member_bounds, member_prefix};
-use super::view::{View, begin, damaged_record, not_in_raw_mode};
+use super::view::{View, damaged_record, not_in_raw_mode};
 use crate::failure::{CommandResult, Failure};
 
 /// Range of the member records of an object, by the bytes after the number of the object.
@@ -107,7 +107,7 @@ impl View<'_> {
         if !self.scratch.can_wait {
             return Err(Failure::NeedsSlowPool);
         }
-        self.transaction.get_or_insert_with(|| begin(self.store));
+        self.begin_exec();
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl View<'_> {
             return Err(not_in_raw_mode(&format!("a value of the type {}", value_type.name())));
         }
         let can_wait = self.scratch.can_wait;
-        let number = self.store.object_numbers.allocate(&self.store.db, can_wait)?;
+        let number = self.store.object_numbers.allocate(&self.store.backend, can_wait)?;
         Ok(Object::new(value_type, number))
     }
 
@@ -225,19 +225,29 @@ impl View<'_> {
     }
 
     /// Records that the object at `key` has changed, if the command does not save it.
-    pub(crate) fn note_changed(&mut self, database: u8, key: &[u8]) {
+    ///
+    /// # Errors
+    ///
+    /// Those of [`View::space`].
+    pub(crate) fn note_changed(&mut self, database: u8, key: &[u8]) -> CommandResult {
         if self.in_series {
-            return;
+            return Ok(());
         }
-        let record = self.record_key(database, key).to_vec();
+        let record = self.record_key(database, key)?.to_vec();
         self.changed.push(record);
+        Ok(())
     }
 
     /// Records that clients who wait for `key` have to look again, although the key has not
     /// changed.
-    pub(crate) fn note_ready(&mut self, database: u8, key: &[u8]) {
-        let record = self.record_key(database, key).to_vec();
+    ///
+    /// # Errors
+    ///
+    /// Those of [`View::space`].
+    pub(crate) fn note_ready(&mut self, database: u8, key: &[u8]) -> CommandResult {
+        let record = self.record_key(database, key)?.to_vec();
         self.ready.push(record);
+        Ok(())
     }
 
     /// Returns the value of the member record with the bytes `suffix` after the object's number.

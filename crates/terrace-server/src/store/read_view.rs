@@ -5,12 +5,11 @@
 //!   each read       lookup; same stamp? -- no --> repeat the command with a snapshot
 //! ```
 
-use terrace::Db;
-
 use super::entry::{Entry, StoredValue};
 use super::key_events::KeyEvent;
 use super::layout::ValueType;
-use super::view::{View, damaged_record};
+use super::object::Object;
+use super::view::{View, ViewData, damaged_record};
 use crate::failure::{CommandResult, Failure};
 
 /// Number of commands that read from snapshots after a writer has interfered.
@@ -21,20 +20,24 @@ impl View<'_> {
     ///
     /// Two reads of an unchanged database see one state without a snapshot, which costs two locks.
     pub(crate) fn pin_state(&mut self) {
-        if self.transaction.is_some() || self.read.snapshot.is_some() || self.unchanged_since.is_some() {
+        // A transaction reads one state already.
+        let ViewData::Database(db) = &self.data else { return };
+        if self.read.snapshot.is_some() || self.unchanged_since.is_some() {
             return;
         }
         if self.is_repeatable && self.scratch.snapshot_commands == 0 {
-            self.unchanged_since = Some(self.store.db.state_stamp());
+            self.unchanged_since = Some(db.state_stamp());
             return;
         }
         self.scratch.snapshot_commands = self.scratch.snapshot_commands.saturating_sub(1);
-        self.read.snapshot = Some(self.store.db.snapshot());
+        self.read.snapshot = Some(db.snapshot());
     }
 
     /// Fails if the last read may have seen another state than the reads before.
     pub(super) fn check_unchanged(&mut self) -> CommandResult {
-        if self.unchanged_since.is_some_and(|stamp| !self.store.db.is_unchanged_since(stamp)) {
+        if let (Some(stamp), ViewData::Database(db)) = (self.unchanged_since, &self.data)
+            && !db.is_unchanged_since(stamp)
+        {
             self.scratch.snapshot_commands = COMMANDS_WITH_SNAPSHOT;
             return Err(Failure::NeedsSnapshot);
         }
@@ -81,13 +84,14 @@ impl View<'_> {
         key: &[u8],
         read: impl FnOnce(&[u8]),
     ) -> CommandResult<Option<bool>> {
-        if self.transaction.is_some() || self.scratch.can_wait || self.reports_misses {
+        let &ViewData::Database(db) = &self.data else { return Ok(None) };
+        if self.scratch.can_wait || self.reports_misses {
             return Ok(None);
         }
-        self.set_record_key(database, key);
+        self.set_record_key(database, key)?;
         let store = self.store;
         let now_ms = self.now_ms;
-        let found = store.db.try_get_borrowed(&self.scratch.record_key, &self.read, |stored| {
+        let found = db.try_get_borrowed(&self.scratch.record_key, &self.read, |stored| {
             let header =
                 store.layout.header(stored).filter(|header| header.value_type == ValueType::String)?;
             let is_alive = header.expires_at.is_none_or(|at| at > now_ms.unwrap_or_else(|| store.now_ms()));
@@ -101,9 +105,14 @@ impl View<'_> {
     }
 
     fn stored_entry(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Entry>> {
-        self.set_record_key(database, key);
+        self.set_record_key(database, key)?;
         let Some(stored) = self.stored_value()? else { return Ok(None) };
         let header = self.store.layout.header(&stored).ok_or_else(|| damaged_record(key))?;
+        if let ViewData::Store(transaction) = &mut self.data
+            && let Some(object) = Object::decode(&header, stored.get(header.len..).unwrap_or_default())
+        {
+            transaction.note_object(object.number, &self.scratch.record_key);
+        }
         Ok(Some(Entry { stored, header }))
     }
 
@@ -114,32 +123,33 @@ impl View<'_> {
         Ok(value)
     }
 
-    fn read_value(&mut self) -> terrace::Result<Option<StoredValue>> {
-        let db: &Db = &self.store.db;
+    fn read_value(&mut self) -> CommandResult<Option<StoredValue>> {
         let record_key = &self.scratch.record_key;
         if self.in_series
             && let Some(written) = self.scratch.series.get(record_key)
         {
             return Ok(written.map(|value| StoredValue::Copied(value.to_vec())));
         }
-        Ok(match &mut self.transaction {
-            Some(transaction) => transaction.get(record_key)?.map(StoredValue::Copied),
-            None if self.scratch.can_wait => {
+        Ok(match &mut self.data {
+            ViewData::Database(db) if self.scratch.can_wait => {
                 db.get_pinned_with(record_key, &self.read)?.map(StoredValue::Pinned)
             }
-            None => db.try_get(record_key, &self.read)?.map(StoredValue::Pinned),
+            ViewData::Database(db) => db.try_get(record_key, &self.read)?.map(StoredValue::Pinned),
+            ViewData::Exec(transaction) => transaction.get(record_key)?.map(StoredValue::Copied),
+            ViewData::Store(transaction) => transaction.get(record_key)?.map(StoredValue::Copied),
         })
     }
 
     /// Makes `key` current. Returns the expiry of its string or missing entry, or None if the
     /// caller has to use [`View::get`].
     pub(super) fn string_expiry(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Option<u64>>> {
-        if self.transaction.is_some() || self.scratch.can_wait {
+        let &ViewData::Database(db) = &self.data else { return Ok(None) };
+        if self.scratch.can_wait {
             return Ok(None);
         }
-        self.set_record_key(database, key);
+        self.set_record_key(database, key)?;
         let layout = self.store.layout;
-        let found = self.store.db.try_get_borrowed(&self.scratch.record_key, &self.read, |stored| {
+        let found = db.try_get_borrowed(&self.scratch.record_key, &self.read, |stored| {
             let header = layout.header(stored).filter(|header| header.value_type == ValueType::String);
             header.map(|header| header.expires_at)
         })?;

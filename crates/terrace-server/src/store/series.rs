@@ -204,7 +204,7 @@ impl View<'_> {
         match series.changed_object() {
             Some(object) => self.save_object(series.database, &series.key, &object)?,
             None if series.writes.is_empty() => return Ok(()),
-            None => self.note_changed(series.database, &series.key),
+            None => self.note_changed(series.database, &series.key)?,
         }
         self.commit()?;
         Ok(())

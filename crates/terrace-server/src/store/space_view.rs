@@ -22,7 +22,7 @@ impl View<'_> {
         for database in databases {
             self.add_existing_watched(*database, *database, &mut changed)?;
         }
-        let mut spaces = self.spaces();
+        let mut spaces = self.spaces()?;
         let mut used = self.garbage_spaces()?;
         used.extend_from_slice(&spaces);
         for database in databases {
@@ -40,14 +40,26 @@ impl View<'_> {
         let mut changed = Vec::new();
         self.add_existing_watched(first, second, &mut changed)?;
         self.add_existing_watched(second, first, &mut changed)?;
-        let mut spaces = self.spaces();
+        let mut spaces = self.spaces()?;
         spaces.swap(usize::from(first), usize::from(second));
         self.put_spaces(spaces, changed)
     }
 
     fn put_spaces(&mut self, spaces: Spaces, changed: Vec<Vec<u8>>) -> CommandResult {
         self.put_record(marker::SPACES_KEY, &marker::encode_spaces(&spaces))?;
-        self.set_spaces(spaces, changed);
+        self.set_spaces(spaces, changed)
+    }
+
+    /// Uses the map of namespaces `spaces` from now on. The commit marks the clients that watch one
+    /// of the keys `marked` of the watch table.
+    pub(super) fn set_spaces(&mut self, spaces: Spaces, marked: Vec<Vec<u8>>) -> CommandResult {
+        // The records that an EXEC has changed before have the namespaces of the map before.
+        let before = self.spaces()?;
+        let store = self.store;
+        let records = std::mem::take(&mut self.changed);
+        self.marked.extend(records.iter().filter_map(|record| store.watch_key_in(&before, record)));
+        self.marked.extend(marked);
+        self.spaces = Some(spaces);
         Ok(())
     }
 

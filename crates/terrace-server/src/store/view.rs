@@ -3,20 +3,17 @@
 //! ```text
 //!   command   get from the database, put into a batch, commit: one write
 //!   EXEC      get and put in a transaction of the engine, commit: one write
+//!   either, in a shared store: a transaction of the store
 //! ```
 //!
 //! A view shows no expired key. Its clock stands still, so that all commands of an EXEC agree.
 
-use std::collections::HashSet;
-use std::sync::atomic::Ordering;
+use terrace::{Db, Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch};
+use terrace_store::KeyRange as StoreRange;
 
-use terrace::{
-    Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch, WriteOptions,
-};
-
-use super::Store;
 use super::base_iter::BaseIter;
 use super::entry::{Entry, Replaced};
+use super::front_end::StoreTransaction;
 use super::key_events::{EventClass, KeyEvent};
 use super::key_scan::{KeyRange, KeyScan};
 use super::layout::{Header, Layout, ValueType, expiry_key};
@@ -24,6 +21,8 @@ use super::marker::Spaces;
 use super::object::Object;
 use super::series::Series;
 use super::snapshots::OpenSnapshot;
+use super::{Backend, Store};
+use crate::conn::ChannelKind;
 use crate::failure::{CommandResult, Failure};
 
 /// Maximum size of the reads and writes of an EXEC in memory, in bytes.
@@ -38,7 +37,7 @@ pub(crate) struct Scratch {
     pub(crate) can_wait: bool,
     /// True for the thread that runs scripts.
     pub(crate) is_script_thread: bool,
-    batch: WriteBatch,
+    pub(super) batch: WriteBatch,
     pub(super) series: Series,
     /// Number of commands that still read from snapshots, because writers have interfered.
     pub(super) snapshot_commands: u32,
@@ -67,11 +66,34 @@ impl Scratch {
     }
 }
 
+/// Records that a view reads and writes.
+pub(super) enum ViewData<'a> {
+    /// Database. A command commits a batch.
+    Database(&'a Db),
+    /// EXEC on a database.
+    Exec(Box<Transaction>),
+    /// Command or EXEC in a shared store.
+    Store(Box<StoreTransaction<'a>>),
+}
+
+impl<'a> ViewData<'a> {
+    pub(super) fn new(store: &'a Store) -> ViewData<'a> {
+        match &store.backend {
+            Backend::Database(db) => ViewData::Database(db),
+            Backend::Store(shared) => ViewData::Store(Box::new(StoreTransaction::new(
+                &**shared,
+                &store.namespaces,
+                &store.durability,
+            ))),
+        }
+    }
+}
+
 /// Reads and writes of a command.
 pub(crate) struct View<'a> {
     pub(crate) store: &'a Store,
     pub(crate) scratch: &'a mut Scratch,
-    pub(super) transaction: Option<Transaction>,
+    pub(super) data: ViewData<'a>,
     pub(super) read: ReadOptions,
     /// State that the database has to have after each read.
     pub(super) unchanged_since: Option<StateStamp>,
@@ -91,19 +113,21 @@ pub(crate) struct View<'a> {
     /// Records of keys that clients may wait for, although the key has not changed.
     pub(super) ready: Vec<Vec<u8>>,
     /// True if the transaction has a write.
-    is_dirty: bool,
+    pub(super) is_dirty: bool,
     /// Map of namespaces that the batch stores.
-    spaces: Option<Spaces>,
+    pub(super) spaces: Option<Spaces>,
     /// Changed keys of the watch table, besides those of `changed` and of the batch.
-    marked: Vec<Vec<u8>>,
+    pub(super) marked: Vec<Vec<u8>>,
     /// True if the command has written something without the batch.
-    has_written: bool,
+    pub(super) has_written: bool,
     /// Namespaces of the snapshot that the view shows.
     snapshot_spaces: Option<Spaces>,
     /// Keyspace events that the commit publishes.
-    events: Vec<KeyEvent>,
+    pub(super) events: Vec<KeyEvent>,
     /// True if a get of a missing key is an event.
     pub(crate) reports_misses: bool,
+    /// Messages that are sent after the commit of a transaction in a shared store.
+    pub(crate) messages: Vec<(ChannelKind, Vec<u8>, Vec<u8>)>,
 }
 
 impl<'a> View<'a> {
@@ -113,7 +137,7 @@ impl<'a> View<'a> {
         View {
             store,
             scratch,
-            transaction: None,
+            data: ViewData::new(store),
             read: ReadOptions::DEFAULT,
             unchanged_since: None,
             is_repeatable: false,
@@ -131,6 +155,7 @@ impl<'a> View<'a> {
             snapshot_spaces: None,
             events: Vec::new(),
             reports_misses: false,
+            messages: Vec::new(),
         }
     }
 
@@ -147,7 +172,29 @@ impl<'a> View<'a> {
 
     /// Begins an EXEC: later reads see earlier writes. The caller holds the whole gate.
     pub(crate) fn begin_transaction(store: &'a Store, scratch: &'a mut Scratch) -> View<'a> {
-        View { transaction: Some(begin(store)), ..View::with_pass(store, scratch) }
+        let mut view = View::with_pass(store, scratch);
+        view.begin_exec();
+        view
+    }
+
+    /// Makes later reads see earlier writes.
+    pub(super) fn begin_exec(&mut self) {
+        match &mut self.data {
+            ViewData::Database(db) => self.data = ViewData::Exec(Box::new(begin(db))),
+            ViewData::Exec(_) => {}
+            ViewData::Store(transaction) => transaction.is_exec = true,
+        }
+    }
+
+    /// Tells a shared store which keys the command reads, so that they come with one request. A
+    /// database does not ask for `keys`.
+    pub(crate) fn want<'k, K>(&mut self, database: u8, keys: impl FnOnce() -> K)
+    where
+        K: Iterator<Item = &'k [u8]>,
+    {
+        if let ViewData::Store(transaction) = &mut self.data {
+            keys().for_each(|key| transaction.want(database, key));
+        }
     }
 
     /// Milliseconds since 1970, the same for the whole view.
@@ -157,7 +204,26 @@ impl<'a> View<'a> {
 
     /// True within an EXEC.
     pub(crate) fn is_transaction(&self) -> bool {
-        self.transaction.is_some()
+        match &self.data {
+            ViewData::Database(_) => false,
+            ViewData::Exec(_) => true,
+            ViewData::Store(transaction) => transaction.is_exec,
+        }
+    }
+
+    /// Number that every write of the database or of the store increases.
+    ///
+    /// # Errors
+    ///
+    /// The store does not answer, or this thread may not wait for it.
+    pub(crate) fn position(&mut self) -> CommandResult<u64> {
+        match &mut self.data {
+            ViewData::Store(transaction) => {
+                transaction.begin(self.scratch.can_wait)?;
+                transaction.position()
+            }
+            _ => Ok(self.store.db()?.snapshot().sequence()),
+        }
     }
 
     /// True if the view shows another state than the present one.
@@ -173,16 +239,28 @@ impl<'a> View<'a> {
     }
 
     /// Returns the namespace of `database`.
-    pub(crate) fn space(&self, database: u8) -> u16 {
-        match self.snapshot_spaces.as_ref().or(self.spaces.as_ref()) {
-            Some(spaces) => spaces[usize::from(database)],
-            None => self.store.namespaces.space(database),
+    ///
+    /// # Errors
+    ///
+    /// The shared store does not answer, or this thread may not wait for it.
+    pub(crate) fn space(&mut self, database: u8) -> CommandResult<u16> {
+        let index = usize::from(database);
+        if let Some(spaces) = self.snapshot_spaces.as_ref().or(self.spaces.as_ref()) {
+            return Ok(spaces[index]);
+        }
+        match &mut self.data {
+            ViewData::Store(transaction) => Ok(transaction.begin(self.scratch.can_wait)?[index]),
+            _ => Ok(self.store.namespaces.space(database)),
         }
     }
 
-    /// Map of namespaces for the next command.
-    pub(super) fn spaces(&self) -> Spaces {
-        self.spaces.unwrap_or_else(|| self.store.namespaces.all())
+    /// Map of namespaces for the next command. The errors are those of [`View::space`].
+    pub(super) fn spaces(&mut self) -> CommandResult<Spaces> {
+        match (&self.spaces, &mut self.data) {
+            (Some(spaces), _) => Ok(*spaces),
+            (None, ViewData::Store(transaction)) => Ok(*transaction.begin(self.scratch.can_wait)?),
+            (None, _) => Ok(self.store.namespaces.all()),
+        }
     }
 
     /// Notes an event of `key`. The commit publishes it. Costs one load if no client wants `class`.
@@ -205,15 +283,17 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    pub(super) fn set_record_key(&mut self, database: u8, key: &[u8]) {
-        let space = self.space(database);
+    /// Makes the record of `key` current. The errors are those of [`View::space`].
+    pub(super) fn set_record_key(&mut self, database: u8, key: &[u8]) -> CommandResult {
+        let space = self.space(database)?;
         self.store.layout.record_key(space, key, &mut self.scratch.record_key);
+        Ok(())
     }
 
-    /// Returns the key of the record of `key`.
-    pub(crate) fn record_key(&mut self, database: u8, key: &[u8]) -> &[u8] {
-        self.set_record_key(database, key);
-        &self.scratch.record_key
+    /// Returns the key of the record of `key`. The errors are those of [`View::space`].
+    pub(crate) fn record_key(&mut self, database: u8, key: &[u8]) -> CommandResult<&[u8]> {
+        self.set_record_key(database, key)?;
+        Ok(&self.scratch.record_key)
     }
 
     /// Stores `value` at `key`. `replaced` is the value that the command has read before. An object
@@ -245,7 +325,7 @@ impl<'a> View<'a> {
         value: &[u8],
         old_expiry: Option<u64>,
     ) -> CommandResult {
-        self.set_record_key(database, key);
+        self.set_record_key(database, key)?;
         self.put_key_record(header, value, old_expiry)
     }
 
@@ -263,15 +343,15 @@ impl<'a> View<'a> {
         }
         self.store.layout.record_value(header, value, &mut self.scratch.record_value);
         let scratch = &mut *self.scratch;
-        match &mut self.transaction {
-            Some(transaction) => {
-                transaction.put(&scratch.record_key, &scratch.record_value)?;
-                self.changed.push(scratch.record_key.clone());
-            }
-            None => {
+        match &mut self.data {
+            ViewData::Database(_) => {
                 scratch.batch.put(&scratch.record_key, &scratch.record_value);
+                return Ok(());
             }
+            ViewData::Exec(transaction) => transaction.put(&scratch.record_key, &scratch.record_value)?,
+            ViewData::Store(transaction) => transaction.put(&scratch.record_key, &scratch.record_value)?,
         }
+        self.changed.push(scratch.record_key.clone());
         Ok(())
     }
 
@@ -287,7 +367,7 @@ impl<'a> View<'a> {
         let read;
         let entry = match replaced {
             Replaced::Read(entry) => entry,
-            Replaced::Unread if self.may_replace_object(database, key) => {
+            Replaced::Unread if self.may_replace_object(database, key)? => {
                 if let Some(expires_at) = self.string_expiry(database, key)? {
                     return Ok(expires_at);
                 }
@@ -297,7 +377,7 @@ impl<'a> View<'a> {
             }
             Replaced::Unread => None,
         };
-        self.set_record_key(database, key);
+        self.set_record_key(database, key)?;
         if let Some(entry) = entry {
             self.discard_object(entry, kept)?;
         } else if !self.expired.is_empty() {
@@ -312,11 +392,13 @@ impl<'a> View<'a> {
     }
 
     /// True if `key` may have a value of another type than a string.
-    fn may_replace_object(&mut self, database: u8, key: &[u8]) -> bool {
-        self.has_objects() && {
-            self.set_record_key(database, key);
-            self.store.object_filter.may_contain(&self.scratch.record_key)
+    fn may_replace_object(&mut self, database: u8, key: &[u8]) -> CommandResult<bool> {
+        if !self.has_objects() {
+            return Ok(false);
         }
+        self.set_record_key(database, key)?;
+        // The filter knows only the objects of this server.
+        Ok(self.store.is_shared() || self.store.object_filter.may_contain(&self.scratch.record_key))
     }
 
     /// True if the directory may have values of other types than strings.
@@ -339,11 +421,11 @@ impl<'a> View<'a> {
         key: &[u8],
         old_expiry: Option<u64>,
     ) -> CommandResult {
-        self.set_record_key(database, key);
+        self.set_record_key(database, key)?;
         self.change_index(old_expiry, None)?;
         let record_key = std::mem::take(&mut self.scratch.record_key);
         self.delete_record(&record_key)?;
-        if self.transaction.is_some() {
+        if !matches!(self.data, ViewData::Database(_)) {
             self.changed.push(record_key.clone());
         }
         self.scratch.record_key = record_key;
@@ -366,12 +448,13 @@ impl<'a> View<'a> {
     /// Stores a record of the directory.
     pub(super) fn put_record(&mut self, record_key: &[u8], value: &[u8]) -> CommandResult {
         self.check_no_series()?;
-        match &mut self.transaction {
-            Some(transaction) => {
+        match &mut self.data {
+            ViewData::Database(_) => drop(self.scratch.batch.put(record_key, value)),
+            ViewData::Exec(transaction) => {
                 transaction.put(record_key, value)?;
                 self.is_dirty = true;
             }
-            None => drop(self.scratch.batch.put(record_key, value)),
+            ViewData::Store(transaction) => transaction.put(record_key, value)?,
         }
         Ok(())
     }
@@ -379,12 +462,13 @@ impl<'a> View<'a> {
     /// Deletes a record of the directory.
     pub(super) fn delete_record(&mut self, record_key: &[u8]) -> CommandResult {
         self.check_no_series()?;
-        match &mut self.transaction {
-            Some(transaction) => {
+        match &mut self.data {
+            ViewData::Database(_) => drop(self.scratch.batch.delete(record_key)),
+            ViewData::Exec(transaction) => {
                 transaction.delete(record_key)?;
                 self.is_dirty = true;
             }
-            None => drop(self.scratch.batch.delete(record_key)),
+            ViewData::Store(transaction) => transaction.delete(record_key)?,
         }
         Ok(())
     }
@@ -392,7 +476,7 @@ impl<'a> View<'a> {
     /// Returns an iterator over the keys of `range`, own writes of an EXEC included.
     pub(crate) fn scan(&mut self, database: u8, range: KeyRange) -> CommandResult<KeyScan> {
         let now_ms = self.now_ms();
-        let space = self.space(database);
+        let space = self.space(database)?;
         let options = range.read_options(self.store.layout, space, &self.read);
         let iter = self.base_iter(options)?;
         Ok(KeyScan::new(iter, self.store.layout, range, now_ms))
@@ -401,13 +485,18 @@ impl<'a> View<'a> {
     /// Returns an iterator of the engine, own writes of an EXEC included.
     pub(super) fn base_iter(&mut self, mut options: ReadOptions) -> CommandResult<BaseIter> {
         self.check_no_series()?;
-        let iter = match &mut self.transaction {
-            Some(transaction) => {
+        let iter = match &mut self.data {
+            ViewData::Database(db) => db.raw_iter_with(&options).into(),
+            ViewData::Exec(transaction) => {
                 // The transaction has a snapshot of its own.
                 options.snapshot = None;
                 transaction.raw_iter_with(&options)?.into()
             }
-            None => self.store.db.raw_iter_with(&options).into(),
+            ViewData::Store(transaction) => {
+                transaction.begin(self.scratch.can_wait)?;
+                let start = options.lower_bound.unwrap_or_default();
+                transaction.iter(&StoreRange { start, end: options.upper_bound })?.into()
+            }
         };
         // The iterator keeps the state of its creation.
         self.check_unchanged()?;
@@ -417,18 +506,6 @@ impl<'a> View<'a> {
     /// Options of the reads.
     pub(super) fn read_options(&self) -> &ReadOptions {
         &self.read
-    }
-
-    /// Uses the map of namespaces `spaces` from now on. The commit marks the clients that watch one
-    /// of the keys `marked` of the watch table.
-    pub(super) fn set_spaces(&mut self, spaces: Spaces, marked: Vec<Vec<u8>>) {
-        // The records that an EXEC has changed before have the namespaces of the map before.
-        let before = self.spaces();
-        let store = self.store;
-        let records = std::mem::take(&mut self.changed);
-        self.marked.extend(records.iter().filter_map(|record| store.watch_key_in(&before, record)));
-        self.marked.extend(marked);
-        self.spaces = Some(spaces);
     }
 
     /// True if the command has changed the map of namespaces.
@@ -441,97 +518,12 @@ impl<'a> View<'a> {
         self.has_written = true;
         self.changed = changed;
     }
-
-    /// Writes everything as one batch, and marks the clients that watch a changed key. Returns true
-    /// if there was anything to write.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::NeedsSlowPool`] if the write would stall and this thread may not wait. Nothing is
-    /// written after an error.
-    pub(crate) fn commit(&mut self) -> CommandResult<bool> {
-        let is_written = self.write_all()?;
-        if is_written {
-            self.note_commit();
-        }
-        // Some commands report an event although nothing has changed, as LTRIM does in Redis.
-        for event in self.events.drain(..) {
-            self.store.key_events.publish(&event);
-        }
-        Ok(is_written)
-    }
-
-    /// Tells the rest of the server about the committed writes.
-    fn note_commit(&mut self) {
-        let store = self.store;
-        if self.creates_objects {
-            // Relaxed: a later command on the same key takes the same lock of the gate.
-            store.has_objects.store(true, Ordering::Relaxed);
-        }
-        store.durability.record_write();
-        if let Some(spaces) = &self.spaces {
-            store.namespaces.install(spaces);
-        }
-        if store.watch_table.is_active() {
-            store.watch_table.mark(self.marked.iter().map(Vec::as_slice));
-            let batch = self.scratch.batch.iter().map(|op| op_key(&op));
-            store.mark_watched(self.changed.iter().map(Vec::as_slice).chain(batch));
-        }
-    }
-
-    /// Keys that the committed command has changed: the number of the database, one byte, and the
-    /// Redis key. In the order of the first changes.
-    pub(crate) fn changed_keys(&self) -> Vec<Vec<u8>> {
-        let batch = self.scratch.batch.iter().map(|op| op_key(&op));
-        let noted = self.changed.iter().chain(&self.ready).map(Vec::as_slice);
-        let records = noted.chain(batch);
-        let mut seen = HashSet::new();
-        let keys = records.filter_map(|record| self.store.watch_key(record));
-        let keys = self.marked.iter().cloned().chain(keys);
-        keys.filter(|key| seen.insert(key.clone())).collect()
-    }
-
-    /// Writes the transaction or the batch. Returns false if there is nothing to write.
-    fn write_all(&mut self) -> CommandResult<bool> {
-        match self.transaction.take() {
-            Some(_) if self.changed.is_empty() && !self.is_dirty && self.spaces.is_none() => {
-                return Ok(false);
-            }
-            Some(transaction) => drop(transaction.commit()?),
-            None if self.scratch.batch.is_empty() => return Ok(self.has_written),
-            None => {
-                self.write_batch()?;
-                let bytes = self.scratch.batch.approximate_size();
-                self.store.durability.record_bytes(self.scratch.slot, bytes);
-            }
-        }
-        Ok(true)
-    }
-
-    fn write_batch(&self) -> CommandResult {
-        let batch = &self.scratch.batch;
-        let db = &self.store.db;
-        if self.scratch.can_wait {
-            return Ok(db.write(batch)?);
-        }
-        match db.try_write(batch, &WriteOptions::DEFAULT) {
-            // Another thread is writing, or the memtable has to be switched: a short wait.
-            Err(error) if error.is_would_wait() && !db.would_wait() => Ok(db.write(batch)?),
-            other => Ok(other?),
-        }
-    }
 }
 
 /// Begins a transaction of the engine.
-pub(super) fn begin(store: &Store) -> Transaction {
+fn begin(db: &Db) -> Transaction {
     let options = TransactionOptions::default().isolation(Isolation::Snapshot).memory(TRANSACTION_MEMORY);
-    store.db.begin(&options)
-}
-
-fn op_key<'b>(op: &terrace::BatchOp<'b>) -> &'b [u8] {
-    match op {
-        terrace::BatchOp::Put { key, .. } | terrace::BatchOp::Delete { key } => key,
-    }
+    db.begin(&options)
 }
 
 /// Returns the error of a record without a valid header.

@@ -9,6 +9,7 @@ mod databases;
 mod dump;
 mod expiry;
 mod failures;
+mod front_ends;
 mod hostile_input;
 mod http_client;
 mod hyperloglog;

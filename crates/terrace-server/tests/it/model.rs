@@ -436,12 +436,21 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// Place of the records of our server.
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'a> {
+    /// New directory with this layout.
+    Directory(Layout),
+    /// Store at this address.
+    Store(&'a str),
+}
+
 /// Calls `step` with clients of our server and of redis-server, and with random numbers of `seed`.
 /// Our server is killed and started again after each `period` of the `steps` calls. The last
 /// argument is true in the first call after that. The variables `TERRACE_MODEL_SEED` and
 /// `TERRACE_MODEL_STEPS` choose other numbers.
 pub(crate) fn beside_redis(
-    layout: Layout,
+    place: Place<'_>,
     seed: u64,
     steps: usize,
     period: usize,
@@ -458,7 +467,10 @@ pub(crate) fn beside_redis(
     let random = SeededRandom::new(seed);
     let mut left = steps;
     while left > 0 {
-        let server = ServerProcess::start(dir.path(), layout, SyncMode::No);
+        let server = match place {
+            Place::Directory(layout) => ServerProcess::start(dir.path(), layout, SyncMode::No),
+            Place::Store(address) => ServerProcess::start_front_end(address),
+        };
         let mut ours = server.client();
         let mut theirs = Client::connect(redis.address);
         for index in 0..period.min(left) {
@@ -469,9 +481,11 @@ pub(crate) fn beside_redis(
     }
 }
 
-fn compare(layout: Layout, seed: u64, steps: usize, period: usize) {
-    let mut run = Run { is_typed: layout == Layout::Typed, is_in_multi: false, log: Vec::new() };
-    beside_redis(layout, seed, steps, period, |random, ours, theirs, is_new| {
+/// Compares the replies of both servers to `steps` commands of strings, hashes, sets and keys.
+pub(crate) fn compare(place: Place<'_>, seed: u64, steps: usize, period: usize) {
+    let is_typed = !matches!(place, Place::Directory(Layout::Raw));
+    let mut run = Run { is_typed, is_in_multi: false, log: Vec::new() };
+    beside_redis(place, seed, steps, period, |random, ours, theirs, is_new| {
         run.is_in_multi &= !is_new;
         run.step(random, ours, theirs);
     });
@@ -479,10 +493,10 @@ fn compare(layout: Layout, seed: u64, steps: usize, period: usize) {
 
 #[test]
 fn typed_layout() {
-    compare(Layout::Typed, 2501, 12_000, 2000);
+    compare(Place::Directory(Layout::Typed), 2501, 12_000, 2000);
 }
 
 #[test]
 fn raw_layout() {
-    compare(Layout::Raw, 2502, 4000, 1000);
+    compare(Place::Directory(Layout::Raw), 2502, 4000, 1000);
 }

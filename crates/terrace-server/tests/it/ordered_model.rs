@@ -8,11 +8,11 @@
 use terrace::env::{Random, SeededRandom};
 use terrace_server::Layout;
 
-use crate::model::beside_redis;
+use crate::model::{Place, beside_redis};
 
 /// Commands as words. `$` begins a random argument, `?` one of several words or none, `!` one of
 /// several words.
-static LISTS: &[&str] = &[
+pub(crate) static LISTS: &[&str] = &[
     "LPUSH $list $value",
     "RPUSH $list $value $value $value",
     "RPUSH $list $values",
@@ -47,7 +47,7 @@ static LISTS: &[&str] = &[
     "LPUSH $list",
 ];
 
-static SORTED_SETS: &[&str] = &[
+pub(crate) static SORTED_SETS: &[&str] = &[
     "ZADD $set $score $member",
     "ZADD $set $score $member $score $member $score $member",
     "ZADD $set ?NX|XX ?GT|LT ?CH $score $member $score $member",
@@ -104,7 +104,7 @@ static SORTED_SETS: &[&str] = &[
     "ZREMRANGEBYLEX $lexset $lex $lex",
 ];
 
-static GEO: &[&str] = &[
+pub(crate) static GEO: &[&str] = &[
     "GEOADD $geo $longitude $latitude $member",
     "GEOADD $geo ?NX|XX ?CH $longitude $latitude $member $longitude $latitude $member",
     "GEOADD $geo 10 20 $member",
@@ -232,9 +232,21 @@ pub(crate) fn compare(
     period: usize,
     normalized: fn(&[String], &str) -> Option<String>,
 ) {
+    compare_at(Place::Directory(Layout::Typed), groups, seed, [steps, period], normalized);
+}
+
+/// Like [`compare`], with the records of our server at `place`, and the numbers of steps and of
+/// steps between two starts of our server.
+pub(crate) fn compare_at(
+    place: Place<'_>,
+    groups: &[&[&str]],
+    seed: u64,
+    [steps, period]: [usize; 2],
+    normalized: fn(&[String], &str) -> Option<String>,
+) {
     let mut log: Vec<String> = Vec::new();
     let mut is_in_multi = false;
-    beside_redis(Layout::Typed, seed, steps, period, |random, ours, theirs, is_new| {
+    beside_redis(place, seed, steps, period, |random, ours, theirs, is_new| {
         is_in_multi &= !is_new;
         let group = groups[random.uniform(groups.len() as u64) as usize];
         let command = command(random, pick(random, group));
@@ -260,7 +272,7 @@ pub(crate) fn compare(
 }
 
 /// All replies as they are.
-fn as_it_is(_: &[String], reply: &str) -> Option<String> {
+pub(crate) fn as_it_is(_: &[String], reply: &str) -> Option<String> {
     Some(reply.into())
 }
 

@@ -7,13 +7,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use terrace_server::{Layout, ServerConfig, SyncMode, serve};
+use terrace_server::{Layout, ServerConfig, SharedStoreConfig, SyncMode, serve};
 
 use crate::client::Client;
 
 const DIR: &str = "TERRACE_TEST_SERVER_DIR";
 const SYNC: &str = "TERRACE_TEST_SERVER_SYNC";
 const LAYOUT: &str = "TERRACE_TEST_SERVER_LAYOUT";
+const STORE: &str = "TERRACE_TEST_SERVER_STORE";
 const READY: &str = "ready at ";
 
 /// Process of a server. It is killed with this value.
@@ -25,14 +26,19 @@ pub(crate) struct ServerProcess {
 impl ServerProcess {
     /// Starts a server for the directory `dir`.
     pub(crate) fn start(dir: &Path, layout: Layout, sync: SyncMode) -> ServerProcess {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["process::server_of_another_test", "--exact", "--nocapture", "--include-ignored"])
-            .env(DIR, dir)
-            .env(SYNC, sync.name())
-            .env(LAYOUT, if layout == Layout::Raw { "raw" } else { "typed" })
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let layout = if layout == Layout::Raw { "raw" } else { "typed" };
+        ServerProcess::spawn(|command| command.env(DIR, dir).env(SYNC, sync.name()).env(LAYOUT, layout))
+    }
+
+    /// Starts a front end of the store at `address`, which it creates if it does not exist.
+    pub(crate) fn start_front_end(address: &str) -> ServerProcess {
+        ServerProcess::spawn(|command| command.env(STORE, address))
+    }
+
+    fn spawn(configure: impl FnOnce(&mut Command) -> &mut Command) -> ServerProcess {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["process::server_of_another_test", "--exact", "--nocapture", "--include-ignored"]);
+        let mut child = configure(&mut command).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let address = lines.map(Result::unwrap).find_map(|line| {
             let (_, address) = line.split_once(READY)?;
@@ -69,13 +75,18 @@ impl Drop for ServerProcess {
 #[test]
 #[ignore = "other tests start it as a process"]
 fn server_of_another_test() {
-    let Ok(dir) = std::env::var(DIR) else { return };
-    let mut config = ServerConfig::new(dir);
+    let mut config = match (std::env::var(DIR), std::env::var(STORE)) {
+        (_, Ok(address)) => ServerConfig::new_for_store(SharedStoreConfig { address, create: true }),
+        (Ok(dir), _) => ServerConfig::new(dir),
+        _ => return,
+    };
     config.port = Some(0);
     config.workers = Some(2);
     config.enable_debug = true;
     config.allow_flush = true;
-    config.sync = SyncMode::by_name(&std::env::var(SYNC).unwrap()).unwrap();
-    config.layout = Some(if std::env::var(LAYOUT).unwrap() == "raw" { Layout::Raw } else { Layout::Typed });
+    if let (Ok(sync), Ok(layout)) = (std::env::var(SYNC), std::env::var(LAYOUT)) {
+        config.sync = SyncMode::by_name(&sync).unwrap();
+        config.layout = Some(if layout == "raw" { Layout::Raw } else { Layout::Typed });
+    }
     serve(&config, |addresses, _| println!("\n{READY}{}", addresses.tcp[0])).unwrap();
 }

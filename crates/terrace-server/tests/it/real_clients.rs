@@ -60,7 +60,7 @@ fn check_at_least_basics(client: &str, commands: &[&str]) {
 
 /// Runs `tests/clients/run` with the name of a client, the port, and the other arguments.
 #[track_caller]
-fn run_job(server: &Server, args: &[&str]) {
+pub(crate) fn run_job(server: &Server, args: &[&str]) {
     let client = args[0];
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/run");
     let port = server.address.port().to_string();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use terrace_server::{Addresses, ServeError, ServerConfig, ServerHandle, serve};
+use terrace_server::{Addresses, ServeError, ServerConfig, ServerHandle, SharedStoreConfig, serve};
 
 use crate::client::Client;
 
@@ -28,7 +28,22 @@ impl Server {
         dir: &Path,
         change: impl FnOnce(&mut ServerConfig),
     ) -> Result<Server, ServeError> {
-        let mut config = ServerConfig::new(dir);
+        Server::start_with(ServerConfig::new(dir), change)
+    }
+
+    /// Starts a front end of the store at `address`, which it creates if it does not exist.
+    pub(crate) fn start_front_end(
+        address: &str,
+        change: impl FnOnce(&mut ServerConfig),
+    ) -> Result<Server, ServeError> {
+        let store = SharedStoreConfig { address: address.to_owned(), create: true };
+        Server::start_with(ServerConfig::new_for_store(store), change)
+    }
+
+    fn start_with(
+        mut config: ServerConfig,
+        change: impl FnOnce(&mut ServerConfig),
+    ) -> Result<Server, ServeError> {
         config.port = Some(0);
         config.workers = Some(2);
         change(&mut config);

@@ -9,7 +9,7 @@ use crate::ordered_model::{KEYS, compare};
 use crate::server::{Server, with_client};
 
 /// Commands of entries. The IDs are given, because those of the clock differ.
-static ENTRIES: &[&str] = &[
+pub(crate) static ENTRIES: &[&str] = &[
     "XADD $stream $add field $value",
     "XADD $stream $add field $value other $value",
     "XADD $stream $add field",
@@ -44,7 +44,7 @@ static ENTRIES: &[&str] = &[
 ];
 
 /// Commands of consumer groups.
-static GROUPS: &[&str] = &[
+pub(crate) static GROUPS: &[&str] = &[
     "XGROUP CREATE $stream $group !0|$|1-1|9-2|x ?MKSTREAM|BAD",
     "XGROUP CREATE $stream $group !0|$ ?ENTRIESREAD ?0|3|-1|-2|x",
     "XGROUP CREATE $stream $group $ MKSTREAM ENTRIESREAD 2",
@@ -89,7 +89,7 @@ static GROUPS: &[&str] = &[
 
 /// Replaces times: integers before another integer or after the names of times. Replaces the
 /// numbers of nodes, which this server does not have.
-fn without_times(command: &[String], reply: &str) -> Option<String> {
+pub(crate) fn without_times(command: &[String], reply: &str) -> Option<String> {
     const MASKED: [&str; 4] = ["'idle'", "'seen-time'", "'radix-tree-keys'", "'radix-tree-nodes'"];
     match command[0].as_str() {
         "XINFO" => {}

@@ -75,14 +75,14 @@ pub static ENGINES: &[Engine] = &[
         form: "etcd://HOST[:PORT],../PREFIX",
         about: "etcd cluster, version 3.4 or later",
         open: OPEN_ETCD,
-        missing: "this build lacks the feature etcd",
+        missing: "this build lacks the feature etcd; cargo build --package terrace-cli --features etcd has it",
     },
     Engine {
         scheme: "tikv",
         form: "tikv://HOST[:PORT],../PREFIX",
         about: "TiKV cluster, by the addresses of its placement drivers",
         open: OPEN_TIKV,
-        missing: "this build lacks the feature tikv",
+        missing: "this build lacks the feature tikv; cargo build --package terrace-cli --features tikv has it",
     },
 ];
 

@@ -1,5 +1,6 @@
 //! Parts of the addresses of distributed engines: hosts, prefix, time of a call, files.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -51,11 +52,23 @@ pub(super) fn timeout(address: &Address) -> Result<Duration> {
 /// Returns the time of the option `name`: 1 to `max` seconds, or `default` seconds without the
 /// option.
 pub(super) fn seconds(address: &Address, name: &str, default: u64, max: u64) -> Result<Duration> {
-    let Some(text) = address.option(name) else { return Ok(Duration::from_secs(default)) };
-    let seconds = text.parse().ok().filter(|seconds| (1..=max).contains(seconds));
-    let seconds = seconds
-        .ok_or_else(|| Error::InvalidArgument(format!("{name}={text}: expected seconds from 1 to {max}")));
-    seconds.map(Duration::from_secs)
+    number(address, name, default, 1..=max, "seconds").map(Duration::from_secs)
+}
+
+/// Returns the number of the option `name`, which is in `range`, or `default` without the option.
+pub(super) fn number(
+    address: &Address,
+    name: &str,
+    default: u64,
+    range: RangeInclusive<u64>,
+    unit: &str,
+) -> Result<u64> {
+    let Some(text) = address.option(name) else { return Ok(default) };
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    let min = range.start();
+    let max = range.end();
+    number
+        .ok_or_else(|| Error::InvalidArgument(format!("{name}={text}: expected {unit} from {min} to {max}")))
 }
 
 /// Reads a whole file.

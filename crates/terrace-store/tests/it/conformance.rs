@@ -331,6 +331,51 @@ fn isolation_of_transactions() {
 }
 
 #[test]
+fn reads_that_come_with_the_begin() {
+    on_every_engine(|store| {
+        write(store, "a=1 b=2 c=3");
+        let options = TransactionOptions::default();
+        let begin = || store.begin_with(&options, &[b"a", b"missing", b"b"]).unwrap();
+        let mut transaction = begin();
+        write(store, "a=8 b=8 c=8 missing=8");
+        assert_eq!(transaction.get(b"a").unwrap().unwrap(), b"1");
+        assert_eq!(transaction.peek(b"c").unwrap().unwrap(), b"3", "the snapshot is that of the begin");
+        assert_eq!(transaction.peek(b"missing").unwrap(), None);
+        transaction.put(b"d", b"4").unwrap();
+        assert!(matches!(transaction.commit(), Err(Error::Conflict { .. })), "a was read");
+        let mut transaction = begin();
+        write(store, "a=9 b=9");
+        transaction.fetch(&[b"c"]).unwrap();
+        assert_eq!(transaction.peek(b"b").unwrap().unwrap(), b"8");
+        assert_eq!(both_directions(&mut transaction.peek_iter(&KeyRange::new("b", "d")).unwrap()), "b=8 c=8");
+        assert!(!transaction.has_writes());
+        transaction.put(b"d", b"4").unwrap();
+        assert!(transaction.has_written(b"d") && !transaction.has_written(b"a"));
+        transaction.commit().unwrap();
+        assert_eq!(store.get(b"d").unwrap().unwrap(), b"4");
+        let many: Vec<Vec<u8>> = (0..100).map(|n| format!("{n}").into_bytes()).collect();
+        let many: Vec<&[u8]> = many.iter().map(Vec::as_slice).chain([&b"a"[..]]).collect();
+        assert_eq!(store.snapshot_with(&many).unwrap().1.pop().flatten().unwrap(), b"9");
+    });
+}
+
+#[test]
+fn empty_batches_compare() {
+    on_every_engine(|store| {
+        write(store, "a=1 b=2");
+        let since = store.snapshot().unwrap();
+        let compare = |key: &[u8]| {
+            let condition = Condition { since: &*since, keys: &[key], ranges: &[] };
+            store.write_if(&WriteBatch::new(), &condition, &WriteOptions::default()).map(|_| ())
+        };
+        compare(b"a").unwrap();
+        write(store, "a=1");
+        assert!(matches!(compare(b"a"), Err(Error::Conflict { .. })));
+        compare(b"b").unwrap();
+    });
+}
+
+#[test]
 fn phantoms_are_conflicts() {
     on_every_engine(|store| {
         write(store, "a1=1 a2=2");

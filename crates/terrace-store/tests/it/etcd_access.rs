@@ -14,11 +14,11 @@ fn tls_with_a_certificate_of_the_client() {
     let (certificate, key) = authority.issue("server");
     let ca = authority.path("ca.pem");
     let cluster =
-        EtcdCluster::start_with(1, Some(&TlsServer { certificate, key, client_authority: ca.clone() }));
+        EtcdCluster::start_with(1, Some(&TlsServer { certificate, key, client_authority: ca.clone() }), &[]);
     let (certificate, key) = authority.issue("client");
     let place = cluster.address("tls");
     let secure = format!("{place}?ca={}&cert={}&key={}", shown(&ca), shown(&certificate), shown(&key));
-    cluster.wait(&secure);
+    crate::cluster::wait(&secure);
     let store = open(&secure, &OpenOptions::default()).unwrap();
     store.put(b"a", b"1").unwrap();
     assert_eq!(store.get(b"a").unwrap().unwrap(), b"1");

@@ -106,7 +106,7 @@ fn stopped_cluster_is_unavailable_and_returns() {
     let error = store.put(b"a", b"2").unwrap_err();
     assert!(matches!(error, Error::CommitUnknown(_) | Error::Unavailable(_)), "{error}");
     cluster.servers[0].start();
-    cluster.wait(&cluster.address("stops"));
+    crate::cluster::wait(&cluster.address("stops"));
     assert_eq!(store.get(b"a").unwrap().unwrap(), b"1", "no server was running");
     store.put(b"a", b"3").unwrap();
     assert_eq!(store.get(b"a").unwrap().unwrap(), b"3");

@@ -2,14 +2,14 @@
 
 use terrace_store::{Condition, Error, KeyRange, WriteBatch, WriteOptions};
 
-use crate::cluster::{compact_with_http, has_etcd, shared_server};
+use crate::cluster::{compact_with_http, has_etcd, new_store, shared_server};
 
 #[test]
 fn batches_at_and_above_the_limits() {
     if !has_etcd("limits of etcd") {
         return;
     }
-    let store = shared_server().new_store();
+    let store = new_store(shared_server());
     let limits = store.limits();
     let write = |operations: usize, value_len: usize| {
         let mut batch = WriteBatch::new();
@@ -44,7 +44,7 @@ fn large_values_shrink_the_pages() {
     if !has_etcd("large values in etcd") {
         return;
     }
-    let store = shared_server().new_store();
+    let store = new_store(shared_server());
     for n in 0..70 {
         store.put(format!("a{n:03}").as_bytes(), b"small").unwrap();
     }
@@ -69,7 +69,7 @@ fn conditions_above_the_limit() {
     if !has_etcd("conditions of etcd") {
         return;
     }
-    let store = shared_server().new_store();
+    let store = new_store(shared_server());
     let since = store.snapshot().unwrap();
     let keys: Vec<Vec<u8>> = (0..200u8).map(|n| vec![n]).collect();
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
@@ -89,7 +89,7 @@ fn snapshot_older_than_the_compaction() {
         return;
     }
     let cluster = crate::cluster::EtcdCluster::start(1);
-    let store = cluster.new_store();
+    let store = new_store(&cluster);
     store.put(b"a", b"1").unwrap();
     let snapshot = store.snapshot().unwrap();
     store.put(b"a", b"2").unwrap();

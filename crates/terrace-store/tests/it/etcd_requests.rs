@@ -4,29 +4,13 @@ use std::thread;
 
 use terrace_store::{KeyRange, Store, TransactionOptions, WriteBatch, WriteOptions};
 
-use crate::cluster::{EtcdCluster, has_etcd};
-use crate::http::get;
-
-/// Requests that the server has handled: reads and transactions.
-fn requests(cluster: &EtcdCluster) -> (u64, u64) {
-    let metrics = get(cluster.servers[0].client_port, "/metrics").expect("the server answers");
-    let count = |method: &str| -> u64 {
-        let name = format!("grpc_method=\"{method}\",grpc_service=\"etcdserverpb.KV\"");
-        let lines = metrics.lines().filter(|line| line.starts_with("grpc_server_started_total"));
-        let found = lines.filter(|line| line.contains(&name)).map(|line| {
-            let number = line.rsplit(' ').next().expect("a line has a value");
-            number.parse::<f64>().expect("a number") as u64
-        });
-        found.sum()
-    };
-    (count("Range"), count("Txn"))
-}
+use crate::cluster::{EtcdCluster, has_etcd, new_store};
 
 /// Reads and transactions during `work`.
 fn counted(cluster: &EtcdCluster, work: impl FnOnce()) -> (u64, u64) {
-    let before = requests(cluster);
+    let before = cluster.requests();
     work();
-    let after = requests(cluster);
+    let after = cluster.requests();
     (after.0 - before.0, after.1 - before.1)
 }
 
@@ -48,7 +32,7 @@ fn requests_of_calls() {
         return;
     }
     let cluster = EtcdCluster::start(1);
-    let store = &*cluster.new_store();
+    let store = &*new_store(&cluster);
     // The first write creates the lease of the commit markers.
     store.put(b"a", b"1").unwrap();
     let check = |expect: (u64, u64), work: &dyn Fn()| assert_eq!(counted(&cluster, work), expect);
@@ -88,7 +72,7 @@ fn concurrent_writers_share_transactions() {
         return;
     }
     let cluster = EtcdCluster::start(1);
-    let store = &*cluster.new_store();
+    let store = &*new_store(&cluster);
     let threads = 48;
     let writes = 20;
     let (_, transactions) = counted(&cluster, || {

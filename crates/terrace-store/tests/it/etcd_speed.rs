@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use terrace_store::{KeyRange, Store, WriteBatch, WriteOptions};
 
-use crate::cluster::{EtcdCluster, has_etcd};
+use crate::cluster::{EtcdCluster, has_etcd, new_store};
 
 fn report(what: &str, count: usize, work: impl FnOnce()) {
     let started = Instant::now();
@@ -43,7 +43,7 @@ fn speed_of_one_and_three_servers() {
     }
     for servers in [1, 3] {
         let cluster = EtcdCluster::start(servers);
-        let store = &*cluster.new_store();
+        let store = &*new_store(&cluster);
         println!("{servers} servers");
         report("puts, 1 thread", 1000, || {
             (0..1000).for_each(|n| store.put(format!("a{n}").as_bytes(), &[7; 100]).unwrap());

@@ -60,7 +60,7 @@ fn local() -> TestStore {
 
 #[cfg(feature = "etcd")]
 fn etcd() -> TestStore {
-    TestStore { store: crate::cluster::shared_server().new_store(), _directory: None }
+    TestStore { store: crate::cluster::new_store(crate::cluster::shared_server()), _directory: None }
 }
 
 #[cfg(feature = "etcd")]
@@ -68,7 +68,10 @@ fn etcd_of_three() -> TestStore {
     use crate::cluster::EtcdCluster;
     use std::sync::OnceLock;
     static SHARED: OnceLock<EtcdCluster> = OnceLock::new();
-    TestStore { store: SHARED.get_or_init(|| EtcdCluster::start(3)).new_store(), _directory: None }
+    TestStore {
+        store: crate::cluster::new_store(SHARED.get_or_init(|| EtcdCluster::start(3))),
+        _directory: None,
+    }
 }
 
 #[cfg(feature = "tikv")]

@@ -50,8 +50,6 @@ mod etcd_speed;
 mod fixture;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 mod history;
-#[cfg(any(feature = "etcd", feature = "tikv"))]
-mod http;
 mod migrations;
 #[cfg(feature = "etcd")]
 mod proxy;

@@ -14,7 +14,7 @@ use data_encoding::HEXLOWER;
 use terrace_store::{OpenOptions, Store, open};
 use terrace_testkit::rng::Rng;
 
-use crate::http::get;
+use terrace_testkit::http::get;
 
 /// Environment variable with the placement drivers of a real cluster.
 const REAL: &str = "TIKV_PD_ADDRS";

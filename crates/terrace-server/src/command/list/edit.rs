@@ -17,7 +17,7 @@ pub(in crate::command) fn lset(call: &mut Call<'_>, args: Args<'_>) -> CommandRe
     let position = u64::try_from(list.position(args.integer(2)?)).ok().filter(|at| *at < list.len());
     let position = position.ok_or(Failure::reply("ERR index out of range"))?;
     list.put(&mut call.view, list.index(position), &args[3])?;
-    call.view.note_changed(database, &args[1]);
+    call.view.note_changed(database, &args[1])?;
     call.notify(EventClass::LIST, "lset", &args[1]);
     call.reply.ok();
     Ok(())

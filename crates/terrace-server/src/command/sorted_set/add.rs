@@ -143,7 +143,7 @@ fn add_members(
     if before != (set.object.count, set.object.is_large) {
         set.save(view, database, key)?;
     } else if added.changed > 0 {
-        view.note_changed(database, key);
+        view.note_changed(database, key)?;
     }
     if added.new + added.changed > 0 {
         let event = if options.is_increment { "zincr" } else { "zadd" };

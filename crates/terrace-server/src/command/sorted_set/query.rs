@@ -163,7 +163,7 @@ fn scan_part(
     call.check_members_on_worker(count as u64)?;
     let mut range = MemberRange::prefix(&[super::BY_MEMBER]);
     if cursor != 0 {
-        let position = call.shared.store.cursors.get(cursor);
+        let position = call.shared.store.cursor(cursor)?;
         let text = "ERR the cursor was discarded: the server keeps 65,536 positions, start again with 0";
         let position = position.ok_or(Failure::reply(text))?;
         // The first possible key after the last member.
@@ -178,7 +178,7 @@ fn scan_part(
         bytes += member.len();
         found.push((member.to_vec(), score));
         if found.len() >= count || bytes > MAX_SCAN_BYTES {
-            let next = call.shared.store.cursors.insert(member.to_vec());
+            let next = call.shared.store.save_cursor(member.to_vec())?;
             return Ok((found, next));
         }
     }

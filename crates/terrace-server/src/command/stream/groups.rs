@@ -123,7 +123,7 @@ fn destroy(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         call.check_members_on_worker(edit.group.pending.saturating_add(edit.group.consumers))?;
         edit.delete(&mut call.view)?;
         call.notify(EventClass::STREAM, "xgroup-destroy", args.at(2));
-        call.view.note_ready(call.session.database, args.at(2));
+        call.view.note_ready(call.session.database, args.at(2))?;
     }
     Ok(())
 }

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 
-use super::super::server_address::{hosts, prefix, read_file, timeout};
+use super::super::server_address::{hosts, number, prefix, read_file, timeout};
 use super::cluster::{ATTEMPT_TIME, CONNECT_TIME};
 use crate::address::Address;
 use crate::error::{Error, Result};
 
 /// Options of an address.
-const OPTIONS: &[&str] = &["ca", "cert", "key", "user", "password-file", "timeout"];
+const OPTIONS: &[&str] = &["ca", "cert", "key", "user", "password-file", "timeout", MAX_TXN_OPS];
+/// Name of the option with the cluster's `--max-txn-ops`, and etcd's default.
+const MAX_TXN_OPS: &str = "max-txn-ops";
+const DEFAULT_TXN_OPS: u64 = 128;
 /// Environment variable with the password of the user.
 const PASSWORD_VARIABLE: &str = "TERRACE_ETCD_PASSWORD";
 
@@ -23,6 +26,8 @@ pub(super) struct Settings {
     pub(super) is_encrypted: bool,
     /// Maximum time of a call.
     pub(super) timeout: Duration,
+    /// Maximum number of operations of a transaction.
+    pub(super) max_txn_ops: usize,
 }
 
 impl Settings {
@@ -42,7 +47,15 @@ impl Settings {
         if let Some(user) = address.option("user") {
             connect = connect.with_user(user, password(address)?);
         }
-        Ok(Settings { hosts: hosts(address), prefix, connect, is_encrypted, timeout: timeout(address)? })
+        let max_txn_ops = number(address, MAX_TXN_OPS, DEFAULT_TXN_OPS, 16..=1_000_000, "operations")?;
+        Ok(Settings {
+            hosts: hosts(address),
+            prefix,
+            connect,
+            is_encrypted,
+            timeout: timeout(address)?,
+            max_txn_ops: max_txn_ops as usize,
+        })
     }
 }
 
@@ -104,6 +117,7 @@ mod tests {
         #[test] fn unknown_option()  { check("etcd://h1/app?tsl=on", "unknown option 'tsl'"); }
         #[test] fn repeated_option() { check("etcd://h1/app?user=a&user=b", "appears twice"); }
         #[test] fn bad_timeout()     { check("etcd://h1/app?timeout=0", "expected seconds"); }
+        #[test] fn bad_txn_ops()     { check("etcd://h1/app?max-txn-ops=9", "expected operations from 16"); }
         #[test] fn key_without_ca()  { check("etcd://h1/app?key=k", "need ca"); }
         #[test] fn missing_file()    { check("etcd://h1/app?ca=/nowhere/ca.pem", "/nowhere/ca.pem"); }
     }

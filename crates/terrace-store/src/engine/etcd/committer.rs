@@ -8,10 +8,10 @@ use terrace_env::{Random, SystemRandom};
 
 use super::super::group_commit::{GroupCommit, Writes};
 use super::super::prefix_layout::Layout;
+use super::MAX_REQUEST_BYTES;
 use super::cluster::{Cluster, Requester};
 use super::lane::{Committed, Lane};
 use super::stored::encode_value;
-use super::{MAX_OPERATIONS, MAX_REQUEST_BYTES};
 use crate::error::{Error, Result};
 use crate::store::Position;
 
@@ -40,14 +40,15 @@ struct Markers {
 }
 
 impl Committer {
-    pub(super) fn new(cluster: Arc<Cluster>, layout: Arc<Layout>) -> Committer {
+    /// A transaction has at most `max_operations`, besides its own ones.
+    pub(super) fn new(cluster: Arc<Cluster>, layout: Arc<Layout>, max_operations: usize) -> Committer {
         let markers =
             Markers { client: SystemRandom::new().next_u64(), state: tokio::sync::Mutex::new((None, 0)) };
         Committer {
             cluster,
             layout,
             markers: Arc::new(markers),
-            groups: GroupCommit::new(MAX_OPERATIONS, MAX_REQUEST_BYTES),
+            groups: GroupCommit::new(max_operations, MAX_REQUEST_BYTES),
         }
     }
 

@@ -36,13 +36,13 @@ use super::prefix_layout::Layout;
 use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::key_range::KeyRange;
-use crate::store::{Condition, Limits, Position, Store, StoreSnapshot, foreign_snapshot};
+use crate::store::{Condition, Limits, Position, SnapshotWithValues, Store, StoreSnapshot, foreign_snapshot};
 
-/// Operations of an etcd transaction by its default `--max-txn-ops`, less the commit marker and the
-/// record of the last deletion.
-const MAX_OPERATIONS: usize = 128 - 2;
-/// Comparisons by the same limit, less that of the commit marker.
-const MAX_COMPARES: usize = 128 - 1;
+/// Operations that the commit itself adds to a transaction: the commit marker and the record of the
+/// last deletion.
+const OWN_OPERATIONS: usize = 2;
+/// Comparisons that the commit itself adds: that of the commit marker.
+const OWN_COMPARES: usize = 1;
 /// Bytes of a request by etcd's default `--max-request-bytes`, less the fields of the request.
 const MAX_REQUEST_BYTES: usize = (3 << 19) - (16 << 10);
 /// Maximum size of a key or a value in bytes. Two of them fit into a request with the rest.
@@ -59,12 +59,15 @@ pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Arc<dyn S
     let layout = Arc::new(Layout::new("etcd", &settings.prefix));
     creation::open(&cluster, &layout, options.create_if_missing && !options.read_only)?;
     let snapshots = Snapshots { cluster: Arc::clone(&cluster), layout: Arc::clone(&layout) };
-    let committer = Committer::new(cluster, layout);
-    Ok(Arc::new(EtcdStore { is_read_only: options.read_only, snapshots, committer }))
+    let max_txn_ops = settings.max_txn_ops;
+    let committer = Committer::new(cluster, layout, max_txn_ops - OWN_OPERATIONS);
+    Ok(Arc::new(EtcdStore { is_read_only: options.read_only, max_txn_ops, snapshots, committer }))
 }
 
 struct EtcdStore {
     is_read_only: bool,
+    /// Limit of the cluster on the operations, and on the comparisons, of a transaction.
+    max_txn_ops: usize,
     snapshots: Snapshots,
     committer: Committer,
 }
@@ -90,7 +93,7 @@ impl EtcdStore {
         for range in condition.ranges.iter().filter(|range| !range.is_empty()) {
             self.compare_range(since, range, &mut compares)?;
         }
-        check_size("compared keys and ranges", compares.len(), MAX_COMPARES)?;
+        check_size("compared keys and ranges", compares.len(), self.max_txn_ops - OWN_COMPARES)?;
         Ok(compares)
     }
 
@@ -123,7 +126,7 @@ impl Store for EtcdStore {
         Limits {
             key_bytes: MAX_KEY_BYTES,
             value_bytes: MAX_VALUE_BYTES,
-            batch_operations: MAX_OPERATIONS,
+            batch_operations: self.max_txn_ops - OWN_OPERATIONS,
             batch_bytes: MAX_REQUEST_BYTES,
         }
     }
@@ -159,6 +162,11 @@ impl Store for EtcdStore {
 
     fn snapshot(&self) -> Result<Box<dyn StoreSnapshot>> {
         Ok(Box::new(self.snapshots.take()?))
+    }
+
+    fn snapshot_with(&self, keys: &[&[u8]]) -> Result<SnapshotWithValues> {
+        let (snapshot, values) = self.snapshots.take_with(keys)?;
+        Ok((Box::new(snapshot), values))
     }
 
     fn delete_range(&self, range: &KeyRange, _: &WriteOptions) -> Result<()> {

@@ -51,8 +51,51 @@ impl Snapshots {
         let count = GetOptions::new().with_count_only();
         let answer = self.cluster.get(self.layout.change_record_key(), count)?;
         let revision = answer.header().map_or(0, ResponseHeader::revision);
-        Ok(EtcdSnapshot { reads: self.clone(), revision, revisions: Mutex::default() })
+        Ok(self.at(revision))
     }
+
+    /// Takes a snapshot of the newest state, and reads `keys` in it. The first part of the keys
+    /// comes with the revision.
+    pub(super) fn take_with(&self, keys: &[&[u8]]) -> Result<(EtcdSnapshot, Vec<Option<Vec<u8>>>)> {
+        let (first, rest) = keys.split_at(keys.len().min(KEYS_OF_REQUEST));
+        let (revision, found) = self.read_part(first, &GetOptions::new())?;
+        let snapshot = self.at(revision);
+        snapshot.remember(first, &found);
+        let mut values = values_of(first, found)?;
+        if !rest.is_empty() {
+            values.extend(snapshot.multi_get(rest)?);
+        }
+        Ok((snapshot, values))
+    }
+
+    fn at(&self, revision: i64) -> EtcdSnapshot {
+        EtcdSnapshot { reads: self.clone(), revision, revisions: Mutex::default() }
+    }
+
+    /// Reads the keys of one request. Returns the revision of the answer, too.
+    fn read_part(&self, keys: &[&[u8]], options: &GetOptions) -> Result<(i64, Vec<Option<KeyValue>>)> {
+        let gets = keys.iter().map(|key| TxnOp::get(self.layout.data_key(key), Some(options.clone())));
+        let txn = Txn::new().and_then(gets.collect::<Vec<_>>());
+        let requester = self.cluster.requester();
+        let answer = self.cluster.threads.run(async move { Ok(requester.txn(&txn).await?) })?;
+        let revision = answer.header().map_or(0, ResponseHeader::revision);
+        let found: Vec<_> = answer
+            .op_responses()
+            .into_iter()
+            .map(|response| match response {
+                TxnOpResponse::Get(mut answer) => answer.take_kvs().pop(),
+                _ => None,
+            })
+            .collect();
+        match found.len() == keys.len() {
+            true => Ok((revision, found)),
+            false => Err(Error::Corruption("etcd: an answer lacks some of the keys".into())),
+        }
+    }
+}
+
+fn values_of(keys: &[&[u8]], found: Vec<Option<KeyValue>>) -> Result<Vec<Option<Vec<u8>>>> {
+    keys.iter().zip(found).map(|(key, entry)| entry.map(|entry| value_of(key, entry)).transpose()).collect()
 }
 
 fn value_of(key: &[u8], entry: KeyValue) -> Result<Vec<u8>> {
@@ -76,22 +119,9 @@ impl EtcdSnapshot {
     /// Reads `keys`, and remembers their revisions.
     fn read(&self, keys: &[&[u8]], is_value_needed: bool) -> Result<Vec<Option<KeyValue>>> {
         let mut found = Vec::with_capacity(keys.len());
+        let options = if is_value_needed { self.at_revision() } else { self.at_revision().with_keys_only() };
         for part in keys.chunks(KEYS_OF_REQUEST) {
-            let options =
-                if is_value_needed { self.at_revision() } else { self.at_revision().with_keys_only() };
-            let gets =
-                part.iter().map(|key| TxnOp::get(self.reads.layout.data_key(key), Some(options.clone())));
-            let txn = Txn::new().and_then(gets.collect::<Vec<_>>());
-            let requester = self.reads.cluster.requester();
-            let answer = self.reads.cluster.threads.run(async move { Ok(requester.txn(&txn).await?) })?;
-            let before = found.len();
-            found.extend(answer.op_responses().into_iter().map(|response| match response {
-                TxnOpResponse::Get(mut answer) => answer.take_kvs().pop(),
-                _ => None,
-            }));
-            if found.len() - before != part.len() {
-                return Err(Error::Corruption("etcd: an answer lacks some of the keys".into()));
-            }
+            found.extend(self.reads.read_part(part, &options)?.1);
         }
         self.remember(keys, &found);
         Ok(found)
@@ -152,11 +182,7 @@ impl StoreSnapshot for EtcdSnapshot {
     }
 
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        let found = self.read(keys, true)?;
-        keys.iter()
-            .zip(found)
-            .map(|(key, entry)| entry.map(|entry| value_of(key, entry)).transpose())
-            .collect()
+        values_of(keys, self.read(keys, true)?)
     }
 
     fn iter(&self, range: &KeyRange) -> Result<Box<dyn StoreIterator>> {

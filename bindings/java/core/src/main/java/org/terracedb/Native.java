@@ -3,7 +3,10 @@ package org.terracedb;
 import java.nio.charset.StandardCharsets;
 import org.iq80.leveldb.DBComparator;
 
-/** Functions of the native library. A {@code long} is a handle, or 0. */
+/**
+ * Functions of the native library. A {@code long} is a handle, or 0. A {@code keyLength} is the length
+ * of the array before it, which a native function could only ask for.
+ */
 final class Native {
     static {
         NativeLibrary.load();
@@ -30,13 +33,14 @@ final class Native {
 
     static native void freeDatabase(long db);
 
-    static native byte[] get(long db, byte[] key, long snapshot, int flags);
+    static native byte[] get(long db, byte[] key, int keyLength, long snapshot, int flags);
 
     static native byte[][] getMany(long db, byte[][] keys, long snapshot, int flags);
 
-    static native void put(long db, byte[] key, byte[] value, boolean sync);
+    static native void put(
+            long db, byte[] key, int keyLength, byte[] value, int valueLength, boolean sync);
 
-    static native void delete(long db, byte[] key, boolean sync);
+    static native void delete(long db, byte[] key, int keyLength, boolean sync);
 
     static native void write(long db, byte[] rep, int length, boolean sync);
 

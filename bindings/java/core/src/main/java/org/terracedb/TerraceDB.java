@@ -49,7 +49,9 @@ public final class TerraceDB implements DB {
     @Override
     public byte[] get(byte[] key, ReadOptions options) {
         Arguments.notNull(key, "key");
-        return read(options, (db, snapshot) -> Native.get(db, key, snapshot, flags(options)));
+        return read(
+                options,
+                (db, snapshot) -> Native.get(db, key, key.length, snapshot, flags(options)));
     }
 
     /** Returns the value of the remaining bytes of {@code key}, or null. */
@@ -147,7 +149,8 @@ public final class TerraceDB implements DB {
         Arguments.notNull(key, "key");
         Arguments.notNull(value, "value");
         Arguments.notNull(options, "options");
-        run(db -> Native.put(db, key, value, options.sync()));
+        run(
+                db -> Native.put(db, key, key.length, value, value.length, options.sync()));
         return snapshotAfter(options);
     }
 
@@ -165,7 +168,7 @@ public final class TerraceDB implements DB {
     public Snapshot delete(byte[] key, WriteOptions options) {
         Arguments.notNull(key, "key");
         Arguments.notNull(options, "options");
-        run(db -> Native.delete(db, key, options.sync()));
+        run(db -> Native.delete(db, key, key.length, options.sync()));
         return snapshotAfter(options);
     }
 

@@ -38,7 +38,8 @@ public final class TerraceIterator implements DBIterator {
     private static final int LARGE_CHUNK = 64 << 10;
     /** Number of entries whose chunks deserve a large array. */
     private static final int MANY_ENTRIES = 64;
-    private static final int LENGTHS = 8;
+    /** Number of bytes of a number in a chunk. */
+    private static final int NUMBER = 4;
     private static final VarHandle INT =
             MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
 
@@ -53,9 +54,10 @@ public final class TerraceIterator implements DBIterator {
     private final NativeHandle handle;
     private final Cleaner.Cleanable cleanable;
 
+    /** Entries and their table, in the layout that the native library describes in `cursor.rs`. */
     private byte[] chunk;
-    /** Starts of the entries of the chunk. */
-    private int[] starts = new int[4];
+    /** Index of the table in the chunk. */
+    private int table;
     /** Number of entries of the chunk. */
     private int count;
     /** Number of entries of the chunk before the position, in the direction of the chunk. */
@@ -112,7 +114,7 @@ public final class TerraceIterator implements DBIterator {
 
     @Override
     public boolean hasNext() {
-        return prepare(true);
+        return forward && position < count ? isOpen() : prepare(true);
     }
 
     @Override
@@ -122,6 +124,9 @@ public final class TerraceIterator implements DBIterator {
 
     @Override
     public Map.Entry<byte[], byte[]> next() {
+        if (forward && position < count && isOpen()) {
+            return entry(position++);
+        }
         return require(true, 1);
     }
 
@@ -153,6 +158,12 @@ public final class TerraceIterator implements DBIterator {
     public void close() {
         cleanable.clean();
         chunk = null;
+    }
+
+    /** Returns true, or throws the exception of a closed iterator. */
+    private boolean isOpen() {
+        handle.checkOpen();
+        return true;
     }
 
     /** Returns the neighbour in the given direction, and moves {@code steps} entries. */
@@ -240,7 +251,7 @@ public final class TerraceIterator implements DBIterator {
         }
         if (used > 0) {
             chunk = target;
-            readStarts(used);
+            readTable(used);
             chunkSize = Math.min(4 * chunkSize, MAX_ENTRIES);
         }
         return used > 0;
@@ -262,33 +273,32 @@ public final class TerraceIterator implements DBIterator {
         }
     }
 
-    private void readStarts(int used) {
-        count = 0;
-        for (int start = 0; start < used; count++) {
-            if (count == starts.length) {
-                starts = Arrays.copyOf(starts, 4 * count);
-            }
-            starts[count] = start;
-            start += LENGTHS + length(start) + length(start + 4);
-        }
+    private void readTable(int used) {
+        count = number(used - NUMBER);
+        table = used - NUMBER * (count + 2);
     }
 
-    private int length(int index) {
+    private int number(int index) {
         return (int) INT.get(chunk, index);
     }
 
+    /** Returns the start of an entry, or the end of the last one. */
+    private int start(int index) {
+        return number(table + NUMBER * index);
+    }
+
     private byte[] key(int index) {
-        int start = starts[index];
-        int keyStart = start + LENGTHS;
-        return Arrays.copyOfRange(chunk, keyStart, keyStart + length(start));
+        int start = start(index);
+        int keyStart = start + NUMBER;
+        return Arrays.copyOfRange(chunk, keyStart, keyStart + number(start));
     }
 
     private Entry entry(int index) {
-        int start = starts[index];
-        int keyStart = start + LENGTHS;
-        int valueStart = keyStart + length(start);
+        int start = start(index);
+        int keyStart = start + NUMBER;
+        int valueStart = keyStart + number(start);
         return new Entry(
                 Arrays.copyOfRange(chunk, keyStart, valueStart),
-                Arrays.copyOfRange(chunk, valueStart, valueStart + length(start + 4)));
+                Arrays.copyOfRange(chunk, valueStart, start(index + 1)));
     }
 }

@@ -2,7 +2,10 @@ package org.terracedb;
 
 import static org.terracedb.Fixture.b;
 
+import com.sun.management.OperatingSystemMXBean;
 import java.io.File;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -16,83 +19,138 @@ import org.iq80.leveldb.Options;
 import org.iq80.leveldb.WriteBatch;
 
 /**
- * Program that prints nanoseconds of each operation with Terrace and with leveldbjni 1.8: medians of
- * five runs, in turns. Keys have 16 bytes, values 100.
+ * Program that prints nanoseconds of each operation with Terrace and with leveldbjni 1.8, as a table
+ * in Markdown: medians of five runs, in turns. Keys have 16 bytes, values 100.
  */
 final class Benchmark {
     private static final int ENTRIES = 150_000;
     private static final int RUNS = 5;
     private static final String[] ROWS = {"put", "batch of 100", "get", "scan"};
+    private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
+    private static final OperatingSystemMXBean PROCESS =
+            ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
+    private static final DBFactory[] FACTORIES = {JniDBFactory.factory, TerraceFactory.factory};
 
-    private Benchmark() {}
+    /** Clocks in nanoseconds. */
+    private enum Clock {
+        /** Processor time of the calling thread. */
+        THREAD {
+            @Override
+            long now() {
+                return THREADS.getCurrentThreadCpuTime();
+            }
+        },
+        /** Processor time of all threads, with those of the engine and of the virtual machine. */
+        PROCESS {
+            @Override
+            long now() {
+                return Benchmark.PROCESS.getProcessCpuTime();
+            }
+        },
+        WALL {
+            @Override
+            long now() {
+                return System.nanoTime();
+            }
+        };
+
+        abstract long now();
+    }
+
+    private interface Work {
+        void run() throws Exception;
+    }
+
+    private final DBFactory factory;
+    /** Nanoseconds of an operation by row, clock and run. */
+    private final long[][][] nanos = new long[ROWS.length][Clock.values().length][RUNS];
+
+    private Benchmark(DBFactory factory) {
+        this.factory = factory;
+    }
 
     public static void main(String[] arguments) throws Exception {
-        DBFactory[] factories = {JniDBFactory.factory, TerraceFactory.factory};
-        long[][][] times = new long[2][ROWS.length][RUNS];
+        Benchmark[] libraries =
+                Arrays.stream(FACTORIES).map(Benchmark::new).toArray(Benchmark[]::new);
+        // The first run only compiles.
         for (int run = -1; run < RUNS; run++) {
-            for (int f = 0; f < 2; f++) {
-                long[] result = run(factories[f], new Random(run));
-                for (int row = 0; row < ROWS.length && run >= 0; row++) {
-                    times[f][row][run] = result[row];
-                }
+            for (Benchmark library : libraries) {
+                library.run(run);
             }
         }
-        System.out.println("                leveldbjni   terrace   ratio");
-        for (int row = 0; row < ROWS.length; row++) {
-            Arrays.sort(times[0][row]);
-            Arrays.sort(times[1][row]);
-            long other = times[0][row][RUNS / 2];
-            long ours = times[1][row][RUNS / 2];
-            System.out.printf(
-                    "%-14s %11d %9d %7.1f%n", ROWS[row], other, ours, (double) other / ours);
+        for (Clock clock : Clock.values()) {
+            System.out.printf("%n| %s | leveldbjni | Terrace | ratio |%n|---|---:|---:|---:|%n", clock);
+            for (int row = 0; row < ROWS.length; row++) {
+                long other = libraries[0].median(row, clock);
+                long own = libraries[1].median(row, clock);
+                double ratio = (double) other / own;
+                System.out.printf("| %s | %d | %d | %.1f |%n", ROWS[row], other, own, ratio);
+            }
         }
     }
 
-    /** Returns the nanoseconds of one operation of each row. */
-    private static long[] run(DBFactory factory, Random random) throws Exception {
+    private long median(int row, Clock clock) {
+        return Arrays.stream(nanos[row][clock.ordinal()]).sorted().skip(RUNS / 2).findFirst().orElseThrow();
+    }
+
+    private void run(int run) throws Exception {
+        Random random = new Random(run);
         byte[][] keys = new byte[ENTRIES][];
         for (int i = 0; i < ENTRIES; i++) {
             keys[i] = b(String.format("%016d", random.nextInt(Integer.MAX_VALUE)));
         }
         byte[] value = new byte[100];
         random.nextBytes(value);
-        long[] nanos = new long[ROWS.length];
         File directory = Files.createTempDirectory(Path.of("."), "bench").toFile();
         try (DB db = factory.open(directory, new Options())) {
-            long start = System.nanoTime();
-            for (byte[] key : keys) {
-                db.put(key, value);
-            }
-            nanos[0] = System.nanoTime() - start;
-            start = System.nanoTime();
-            for (byte[] key : keys) {
-                if (db.get(key) == null) {
-                    throw new IllegalStateException("a key is missing");
-                }
-            }
-            nanos[2] = System.nanoTime() - start;
-            nanos[3] = scan(db);
+            measure(0, run, () -> put(db, keys, value));
+            measure(2, run, () -> get(db, keys));
+            measure(3, run, () -> scan(db));
         }
         factory.destroy(directory, new Options());
         try (DB db = factory.open(directory, new Options())) {
-            long start = System.nanoTime();
-            for (int i = 0; i < ENTRIES; i += 100) {
-                try (WriteBatch batch = db.createWriteBatch()) {
-                    for (int j = i; j < i + 100; j++) {
-                        batch.put(keys[j], value);
-                    }
-                    db.write(batch);
-                }
-            }
-            nanos[1] = System.nanoTime() - start;
+            measure(1, run, () -> writeBatches(db, keys, value));
         }
         factory.destroy(directory, new Options());
         Files.deleteIfExists(directory.toPath());
-        return Arrays.stream(nanos).map(total -> total / ENTRIES).toArray();
     }
 
-    private static long scan(DB db) throws Exception {
-        long start = System.nanoTime();
+    private void measure(int row, int run, Work work) throws Exception {
+        long[] start = Arrays.stream(Clock.values()).mapToLong(Clock::now).toArray();
+        work.run();
+        for (Clock clock : Clock.values()) {
+            if (run >= 0) {
+                nanos[row][clock.ordinal()][run] = (clock.now() - start[clock.ordinal()]) / ENTRIES;
+            }
+        }
+    }
+
+    private static void put(DB db, byte[][] keys, byte[] value) {
+        for (byte[] key : keys) {
+            db.put(key, value);
+        }
+    }
+
+    private static void get(DB db, byte[][] keys) {
+        for (byte[] key : keys) {
+            if (db.get(key) == null) {
+                throw new IllegalStateException("a key is missing");
+            }
+        }
+    }
+
+    private static void writeBatches(DB db, byte[][] keys, byte[] value) throws Exception {
+        for (int i = 0; i < ENTRIES; i += 100) {
+            try (WriteBatch batch = db.createWriteBatch()) {
+                for (int j = i; j < i + 100; j++) {
+                    batch.put(keys[j], value);
+                }
+                db.write(batch);
+            }
+        }
+    }
+
+    private static void scan(DB db) throws Exception {
         int count = 0;
         long bytes = 0;
         try (DBIterator iterator = db.iterator()) {
@@ -101,10 +159,9 @@ final class Benchmark {
                 bytes += entry.getKey().length + entry.getValue().length;
             }
         }
-        long nanos = System.nanoTime() - start;
-        if (bytes != 116L * count) {
+        // Two random keys may be equal.
+        if (bytes != 116L * count || count < ENTRIES - 100) {
             throw new IllegalStateException("a wrong entry");
         }
-        return nanos * ENTRIES / count;
     }
 }

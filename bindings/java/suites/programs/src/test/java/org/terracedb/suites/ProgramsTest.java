@@ -9,11 +9,12 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
-/** Spark's store on Terrace and on leveldbjni, in turns on one database. */
-class SparkStoreTest {
+/** Programs that use leveldbjni, on Terrace and on leveldbjni, in turns on one database. */
+class ProgramsTest {
     private static final int TURNS = 6;
     private static final List<Boolean> OLD = List.of(false);
     private static final List<Boolean> OWN = List.of(true);
@@ -21,24 +22,26 @@ class SparkStoreTest {
 
     @TempDir Path dir;
 
-    @Test
-    void turnsWithLeveldbjni() throws Exception {
-        String expected = run("old", OLD);
+    @ParameterizedTest
+    @ValueSource(classes = {SparkProgram.class, CamelProgram.class})
+    void turnsWithLeveldbjni(Class<?> program) throws Exception {
+        String expected = run(program, "old", OLD);
         assertTrue(expected.length() > 500, expected);
-        assertEquals(expected, run("own", OWN));
-        assertEquals(expected, run("mixed", MIXED));
+        assertEquals(expected, run(program, "own", OWN));
+        assertEquals(expected, run(program, "mixed", MIXED));
     }
 
-    private String run(String name, List<Boolean> turns) throws Exception {
+    private String run(Class<?> program, String name, List<Boolean> turns) throws Exception {
         StringBuilder output = new StringBuilder();
         for (int turn = 0; turn < TURNS; turn++) {
-            output.append(run(dir.resolve(name), turn, turns.get(turn % turns.size())));
+            output.append(run(program, dir.resolve(name), turn, turns.get(turn % turns.size())));
         }
         return output.toString();
     }
 
     /** Runs the program in a virtual machine with one of the two libraries. */
-    private static String run(Path database, int turn, boolean withTerrace) throws Exception {
+    private static String run(Class<?> program, Path database, int turn, boolean withTerrace)
+            throws Exception {
         Stream<String> entries =
                 Stream.of(System.getProperty("java.class.path").split(File.pathSeparator));
         String classPath =
@@ -55,7 +58,7 @@ class SparkStoreTest {
                                         + System.getProperty("org.terracedb.library"),
                                 "-cp",
                                 classPath,
-                                SparkProgram.class.getName(),
+                                program.getName(),
                                 database.toString(),
                                 Integer.toString(turn),
                                 Boolean.toString(withTerrace))

@@ -6,7 +6,6 @@ import java.util.List;
 import org.apache.spark.util.kvstore.KVIndex;
 import org.apache.spark.util.kvstore.KVStoreIterator;
 import org.apache.spark.util.kvstore.LevelDB;
-import org.fusesource.leveldbjni.JniDBFactory;
 
 /** Keeps the jobs of an application in Spark's store, as the history server does. */
 public final class SparkProgram {
@@ -39,7 +38,7 @@ public final class SparkProgram {
     public static void main(String[] arguments) throws Exception {
         File directory = new File(arguments[0]);
         int turn = Integer.parseInt(arguments[1]);
-        checkLibrary(Boolean.parseBoolean(arguments[2]));
+        Library.check(Boolean.parseBoolean(arguments[2]));
         try (LevelDB store = new LevelDB(directory)) {
             for (int id = turn * 20; id < turn * 20 + 60; id++) {
                 store.write(new Job(id, turn));
@@ -53,15 +52,6 @@ public final class SparkProgram {
             System.out.println(jobs(store, "duration", 40L, false));
             System.out.println(jobs(store, "stage", "stage 2", true));
             System.out.println(store.read(Job.class, turn * 20 + 1));
-        }
-    }
-
-    /** The class has the same name in both libraries, and another place. */
-    private static void checkLibrary(boolean withTerrace) {
-        String place =
-                JniDBFactory.class.getProtectionDomain().getCodeSource().getLocation().getPath();
-        if (place.contains("terrace-leveldbjni") != withTerrace) {
-            throw new IllegalStateException("the wrong library: " + place);
         }
     }
 

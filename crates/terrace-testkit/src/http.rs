@@ -8,7 +8,7 @@ use std::time::Duration;
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// Returns the answer of a server to a GET, if it answers in time.
-pub(crate) fn get(port: u16, path: &str) -> Option<String> {
+pub fn get(port: u16, path: &str) -> Option<String> {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut stream = TcpStream::connect_timeout(&address, ANSWER).ok()?;
     stream.set_read_timeout(Some(ANSWER)).ok()?;
