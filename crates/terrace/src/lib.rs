@@ -96,6 +96,8 @@ pub use terrace_format::key::SequenceNumber;
 pub mod env {
     #[cfg(unix)]
     pub use terrace_env::posix;
+    #[cfg(windows)]
+    pub use terrace_env::windows;
     pub use terrace_env::{
         AccessMode, AppendingLog, Clock, DeterministicScheduler, DirectoryStamp, Env, FileError,
         FileIdentity, FileLock, FileSystem, LiveFile, LockHolder, LockMode, LogFile, ManualClock, Priority,
