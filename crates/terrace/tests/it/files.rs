@@ -57,6 +57,7 @@ pub(crate) fn remove(path: &Path) {
 }
 
 /// Changes the permission bits of a file or directory.
+#[cfg(unix)]
 pub(crate) fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
 }

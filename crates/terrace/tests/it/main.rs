@@ -36,6 +36,7 @@
 //!   subcompactions         compactions on several threads
 //!   threads                concurrent readers and writers see consistent states
 //!   transactions           transactions are isolated and agree with an ordered map
+//!   windows                names, open files and locks of Windows
 //!   write_stalls           write stalls are counted and logged
 //!   wrong_tables           exchanged, lengthened and cut table files give no wrong answer
 //! ```
@@ -82,5 +83,6 @@ mod space_reclaim;
 mod subcompactions;
 mod threads;
 mod transactions;
+mod windows;
 mod write_stalls;
 mod wrong_tables;
