@@ -15,8 +15,8 @@
 //! The crate is built as an archive. `link.sh` makes `libleveldb.so.1d` of it, which exports
 //! exactly the names of `symbols.txt`: a Rust crate alone could not export the C++ names.
 //!
-//! The library for Windows, `leveldb.dll`, has the C interface only (`link-windows.sh`): the layouts
-//! of C++ classes differ between its compilers.
+//! The library for Windows, `leveldb.dll`, has the C interface only (`link-windows.sh`): the
+//! layouts of C++ classes differ between its compilers.
 //!
 //! A binding has no logic of its own. It decides only how to express a result: who frees memory,
 //! how an error reads, and the meaning of a null pointer.

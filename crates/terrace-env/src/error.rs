@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::system::error_codes;
+use crate::system::system_errors;
 
 /// Holder of a lock. It is the source of an error with [`io::ErrorKind::WouldBlock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -103,7 +103,7 @@ impl FileError {
     /// or another kind of file or nothing is in its place. Other files may be readable. A missing
     /// permission and exhausted resources are no such errors.
     pub fn is_unreadable(&self) -> bool {
-        let is_disk_error = self.has_code_of(error_codes::UNREADABLE);
+        let is_disk_error = self.has_code_of(system_errors::UNREADABLE);
         // A custom file system may return errors without a number.
         let is_custom = self.source.raw_os_error().is_none() && self.kind() == io::ErrorKind::Other;
         self.unexpected_file().is_some() || self.is_not_found() || is_disk_error || is_custom
@@ -126,7 +126,7 @@ impl FileError {
     /// Returns true if the system has run out of space, file descriptors or memory. The operation
     /// had no effect, and it may succeed later.
     pub fn is_resource_exhausted(&self) -> bool {
-        let no_descriptors = self.has_code_of(error_codes::NO_DESCRIPTORS);
+        let no_descriptors = self.has_code_of(system_errors::NO_DESCRIPTORS);
         no_descriptors || self.is_no_space() || self.kind() == io::ErrorKind::OutOfMemory
     }
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   Env
-//!    +-- fs         FileSystem   posix or windows | mem (crash images) | fault (fault plan) | custom
+//!    +-- fs         FileSystem   posix, windows | mem (crash images) | fault (fault plan) | custom
 //!    +-- clock      Clock        system | manual
 //!    +-- scheduler  Scheduler    thread pool | deterministic, single-threaded
 //!    +-- random     Random       system | seeded
@@ -29,7 +29,7 @@ mod prefetch;
 mod process;
 mod random;
 mod scheduler;
-mod std_files;
+mod shared_files;
 mod sticky_sync;
 mod write_buffer;
 

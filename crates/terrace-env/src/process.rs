@@ -29,7 +29,8 @@ impl ProcessTimes {
     }
 }
 
-/// Asks the system to kill this process when its parent ends. Returns false on a system that cannot.
+/// Asks the system to kill this process when its parent ends. Returns false on a system that
+/// cannot.
 pub fn end_with_parent() -> bool {
     platform::end_with_parent()
 }

@@ -102,7 +102,7 @@ pub mod env {
         AccessMode, AppendingLog, Clock, DeterministicScheduler, DirectoryStamp, Env, FileError,
         FileIdentity, FileLock, FileSystem, LiveFile, LockHolder, LockMode, LogFile, ManualClock, Priority,
         Random, RandomAccessFile, Result, ScheduledJob, Scheduler, SeededRandom, SequentialFile, SystemClock,
-        SystemRandom, ThreadPool, WritableFile,
+        SystemFs, SystemRandom, ThreadPool, WritableFile,
     };
     pub use terrace_env::{fault, mem};
 }

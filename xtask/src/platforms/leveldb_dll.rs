@@ -11,6 +11,9 @@ use super::table::{Compilers, Platform};
 use crate::bindings::target;
 use crate::tidy::root;
 
+/// Package of the library.
+pub(super) const PACKAGE: &str = "terrace-capi";
+
 /// Programs of `crates/terrace-capi/tests/c` that run.
 const PROGRAMS: &[&str] = &["leveldb_api", "terrace_api", "nonblocking_calls", "lifetimes", "threads"];
 

@@ -1,5 +1,5 @@
-//! The types of `stop_signal.rs` on a system without signals. There, Ctrl-C ends the program and its
-//! measuring process, and databases of the run remain.
+//! The types of `stop_signal.rs` on a system without signals. There, Ctrl-C ends the program and
+//! its measuring process, and databases of the run remain.
 
 use std::io::{self, Read};
 

@@ -102,7 +102,8 @@ extern "C" fn terrace_verify(
     report.map_or(ptr::null_mut(), |report| malloc_c_string(report.to_string()))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 #[allow(clippy::disallowed_methods, reason = "waits until other threads rest")]
 mod tests {
     use terrace::{Options, WriteOptions};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-/// Returns `$TEST_TMPDIR`, or else a directory for temporary files that is specific to this user. It need
-/// not exist.
+/// Returns `$TEST_TMPDIR`, or else a directory for temporary files that is specific to this user.
+/// It need not exist.
 pub fn test_directory() -> PathBuf {
     let configured = std::env::var_os("TEST_TMPDIR").filter(|configured| !configured.is_empty());
     configured.map_or_else(default_test_directory, PathBuf::from)

@@ -18,7 +18,7 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::system::error_codes;
+use crate::system::system_errors;
 
 /// Operation that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,14 +131,14 @@ impl Errno {
     /// Returns the error as the operating system would report it.
     pub(super) fn to_io_error(self) -> io::Error {
         io::Error::from_raw_os_error(match self {
-            Errno::Eio => error_codes::EIO,
-            Errno::Enospc => error_codes::ENOSPC,
-            Errno::Edquot => error_codes::EDQUOT,
-            Errno::Emfile => error_codes::EMFILE,
-            Errno::Eintr => error_codes::EINTR,
-            Errno::Eacces => error_codes::EACCES,
-            Errno::Erofs => error_codes::EROFS,
-            Errno::Enosys => error_codes::ENOSYS,
+            Errno::Eio => system_errors::EIO,
+            Errno::Enospc => system_errors::ENOSPC,
+            Errno::Edquot => system_errors::EDQUOT,
+            Errno::Emfile => system_errors::EMFILE,
+            Errno::Eintr => system_errors::EINTR,
+            Errno::Eacces => system_errors::EACCES,
+            Errno::Erofs => system_errors::EROFS,
+            Errno::Enosys => system_errors::ENOSYS,
         })
     }
 }

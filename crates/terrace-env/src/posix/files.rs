@@ -10,7 +10,7 @@ use super::platform;
 use super::reopened_file::ReopenedFile;
 use crate::error::{FileError, Result};
 use crate::fs::{SequentialFile, WritableFile};
-use crate::std_files;
+use crate::shared_files;
 use crate::sticky_sync::StickySync;
 use crate::write_buffer::WriteBuffer;
 
@@ -63,7 +63,7 @@ fn read_once(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
 
 /// Reads until `buf` is full or the file ends, and returns the number of bytes.
 pub(super) fn read_fully(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-    std_files::read_fully(offset, buf, |offset, buf| read_once(file, offset, buf))
+    shared_files::read_fully(offset, buf, |offset, buf| read_once(file, offset, buf))
 }
 
 /// File that is appended to through a buffer.

@@ -10,7 +10,7 @@
 //!             +-- file_size_limit     maximum size of files, checked before each write
 //!             +-- log_file            logs, mapped (mapped_log) or appended
 //!             +-- log_method          choice between the two (xfs_geometry)
-//!             +-- error_codes         errors of unreadable files, of full tables, and of fault plans
+//!             +-- system_errors       errors that the rest of the crate distinguishes
 //!             +-- platform            calls that Linux and Apple's systems have in different forms
 //!             +-- process             processor times of this process
 //!             +-- lock                database lock against every kind of LevelDB
@@ -26,7 +26,6 @@
 // This module implements the replacement that the lint names.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-pub(crate) mod error_codes;
 mod file_size_limit;
 mod files;
 mod fork;
@@ -44,6 +43,7 @@ pub(crate) mod platform;
 mod process;
 mod random_access_file;
 mod reopened_file;
+pub(crate) mod system_errors;
 #[cfg(target_os = "linux")]
 mod xfs_geometry;
 
@@ -60,7 +60,7 @@ use crate::fs::{
     AccessMode, DirectoryStamp, FileIdentity, FileLock, FileSystem, LiveFile, LockMode, LogFile, MappedLogs,
     RandomAccessFile, SequentialFile, WritableFile,
 };
-use crate::std_files::{self, open_error};
+use crate::shared_files::{self, open_error};
 pub(crate) use fork::{fork_count, watch_forks};
 use limits::ResourceLimits;
 use log_file::PosixLogFile;
@@ -167,19 +167,19 @@ impl FileSystem for PosixFs {
     }
 
     fn absolute(&self, path: &Path) -> PathBuf {
-        std_files::absolute(path)
+        shared_files::absolute(path)
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        std_files::exists(path, is_circular_link)
+        shared_files::exists(path, is_circular_link)
     }
 
     fn is_dir(&self, path: &Path) -> Result<bool> {
-        std_files::is_dir(path, is_circular_link)
+        shared_files::is_dir(path, is_circular_link)
     }
 
     fn is_symlink(&self, path: &Path) -> Result<bool> {
-        std_files::is_symlink(path)
+        shared_files::is_symlink(path)
     }
 
     fn check_writable(&self, dir: &Path) -> Result<()> {
@@ -189,7 +189,7 @@ impl FileSystem for PosixFs {
     }
 
     fn file_size(&self, path: &Path) -> Result<u64> {
-        std_files::file_size(path)
+        shared_files::file_size(path)
     }
 
     fn free_space(&self, dir: &Path) -> Result<u64> {
@@ -198,19 +198,19 @@ impl FileSystem for PosixFs {
     }
 
     fn modified_us(&self, path: &Path) -> Result<u64> {
-        std_files::modified_us(path)
+        shared_files::modified_us(path)
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
-        std_files::list(dir)
+        shared_files::list(dir)
     }
 
     fn create_dir(&self, dir: &Path) -> Result<()> {
-        std_files::create_dir(dir)
+        shared_files::create_dir(dir)
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<()> {
-        std_files::remove_dir(dir)
+        fs::remove_dir(dir).map_err(|e| FileError::new("rmdir", dir, e))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -222,7 +222,7 @@ impl FileSystem for PosixFs {
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        std_files::link(from, to, is_refused_link)
+        shared_files::link(from, to, is_refused_link)
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {

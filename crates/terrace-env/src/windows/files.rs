@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{FileError, Result};
 use crate::fs::{SequentialFile, WritableFile};
-use crate::std_files;
+use crate::shared_files;
 use crate::sticky_sync::StickySync;
 use crate::write_buffer::WriteBuffer;
 
@@ -47,7 +47,7 @@ pub(super) fn read_fully(file: &File, offset: u64, buf: &mut [u8]) -> io::Result
     if i64::try_from(offset).is_err() {
         return Ok(0);
     }
-    std_files::read_fully(offset, buf, |offset, buf| file.seek_read(buf, offset))
+    shared_files::read_fully(offset, buf, |offset, buf| file.seek_read(buf, offset))
 }
 
 /// Writes all bytes of `data` at `offset`.
@@ -66,13 +66,13 @@ pub(super) fn write_fully(file: &File, mut offset: u64, mut data: &[u8]) -> io::
 
 /// File that is appended to through a buffer.
 pub(super) struct WindowsWritableFile {
-    target: AppendedFile,
+    target: WriteTarget,
     buffer: WriteBuffer,
     syncs: StickySync,
 }
 
 /// File that takes the bytes of a buffer.
-struct AppendedFile {
+struct WriteTarget {
     path: PathBuf,
     /// None after `close`.
     file: Option<File>,
@@ -84,14 +84,14 @@ impl WindowsWritableFile {
     /// Creates a writer that appends to `file`, which has `len` bytes.
     pub(super) fn new(path: &Path, file: File, len: u64) -> WindowsWritableFile {
         WindowsWritableFile {
-            target: AppendedFile { path: path.to_path_buf(), file: Some(file), len },
+            target: WriteTarget { path: path.to_path_buf(), file: Some(file), len },
             buffer: WriteBuffer::default(),
             syncs: StickySync::default(),
         }
     }
 }
 
-impl AppendedFile {
+impl WriteTarget {
     fn open_file(&self) -> Result<&File> {
         self.file
             .as_ref()
@@ -125,8 +125,8 @@ impl WritableFile for WindowsWritableFile {
     fn sync(&mut self) -> Result<()> {
         self.flush()?;
         let file = self.target.open_file()?;
-        let fail = |e| FileError::new("fdatasync", &self.target.path, e);
-        self.syncs.sync_with(|| file.sync_data().map_err(fail))
+        let path = &self.target.path;
+        self.syncs.sync_with(|| file.sync_data().map_err(|e| FileError::new("fdatasync", path, e)))
     }
 
     fn close(&mut self) -> Result<()> {

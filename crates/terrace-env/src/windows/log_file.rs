@@ -24,7 +24,7 @@ pub(super) struct WindowsLogFile {
     path: PathBuf,
     file: File,
     mapped: MappedLogs,
-    end: Mutex<LogEnd>,
+    end: Mutex<AppendState>,
     syncs: StickySync,
     is_closed: AtomicBool,
     /// True if a failed write may have left bytes.
@@ -33,7 +33,7 @@ pub(super) struct WindowsLogFile {
 
 /// End of the log.
 #[derive(Debug)]
-struct LogEnd {
+struct AppendState {
     /// Length of the file in bytes.
     len: u64,
     /// Memory for the bytes of one call.
@@ -47,7 +47,7 @@ impl WindowsLogFile {
             path: path.to_path_buf(),
             file,
             mapped,
-            end: Mutex::new(LogEnd { len, buffer: Vec::new() }),
+            end: Mutex::new(AppendState { len, buffer: Vec::new() }),
             syncs: StickySync::default(),
             is_closed: AtomicBool::new(false),
             is_torn: AtomicBool::new(false),
@@ -56,7 +56,7 @@ impl WindowsLogFile {
 
     fn append(&self, offset: u64, head: &[u8], body: &[u8]) -> io::Result<()> {
         let mut end = self.end.lock();
-        let LogEnd { len, buffer } = &mut *end;
+        let AppendState { len, buffer } = &mut *end;
         let zeros = [0; MAX_GAP];
         let gap = offset.checked_sub(*len).and_then(|gap| zeros.get(..usize::try_from(gap).ok()?));
         let Some(gap) = gap else {
@@ -120,8 +120,8 @@ impl LogFile for WindowsLogFile {
     }
 
     fn sync(&self) -> Result<()> {
-        let fail = |e| FileError::new("fdatasync", &self.path, e);
-        self.syncs.sync_with(|| self.file.sync_data().map_err(fail))
+        let path = &self.path;
+        self.syncs.sync_with(|| self.file.sync_data().map_err(|e| FileError::new("fdatasync", path, e)))
     }
 
     fn truncate_and_close(&self, len: u64) -> Result<()> {

@@ -9,7 +9,7 @@
 //!               +-- names               removal and replacement of names, also of open files
 //!               +-- lock                database lock against every kind of LevelDB
 //!               +-- calls               calls of the system that the standard library lacks
-//!               +-- error_codes         errors of unreadable files, of full tables, of fault plans
+//!               +-- system_errors       errors that the rest of the crate distinguishes
 //! ```
 //!
 //! Durability is `FlushFileBuffers` for files. NTFS writes changes of names to its journal, and has
@@ -24,7 +24,6 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod calls;
-pub(crate) mod error_codes;
 mod files;
 mod live_file;
 mod lock;
@@ -33,6 +32,7 @@ mod names;
 mod open;
 pub(crate) mod platform;
 mod random_access_file;
+pub(crate) mod system_errors;
 
 use std::ffi::OsString;
 use std::io;
@@ -44,7 +44,7 @@ use crate::fs::{
     AccessMode, DirectoryStamp, FileIdentity, FileLock, FileSystem, LiveFile, LockMode, LogFile, MappedLogs,
     RandomAccessFile, SequentialFile, WritableFile,
 };
-use crate::std_files::{self, open_error};
+use crate::shared_files::{self, open_error};
 pub(crate) use calls::process_times;
 pub(crate) use platform::{fork_count, has_little_address_space, watch_forks};
 
@@ -113,19 +113,19 @@ impl FileSystem for WindowsFs {
     }
 
     fn absolute(&self, path: &Path) -> PathBuf {
-        std_files::absolute(path)
+        shared_files::absolute(path)
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        std_files::exists(path, is_circular_link)
+        shared_files::exists(path, is_circular_link)
     }
 
     fn is_dir(&self, path: &Path) -> Result<bool> {
-        std_files::is_dir(path, is_circular_link)
+        shared_files::is_dir(path, is_circular_link)
     }
 
     fn is_symlink(&self, path: &Path) -> Result<bool> {
-        std_files::is_symlink(path)
+        shared_files::is_symlink(path)
     }
 
     fn check_writable(&self, dir: &Path) -> Result<()> {
@@ -133,7 +133,7 @@ impl FileSystem for WindowsFs {
     }
 
     fn file_size(&self, path: &Path) -> Result<u64> {
-        std_files::file_size(path)
+        shared_files::file_size(path)
     }
 
     fn free_space(&self, dir: &Path) -> Result<u64> {
@@ -141,19 +141,19 @@ impl FileSystem for WindowsFs {
     }
 
     fn modified_us(&self, path: &Path) -> Result<u64> {
-        std_files::modified_us(path)
+        shared_files::modified_us(path)
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
-        std_files::list(dir)
+        shared_files::list(dir)
     }
 
     fn create_dir(&self, dir: &Path) -> Result<()> {
-        std_files::create_dir(dir)
+        shared_files::create_dir(dir)
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<()> {
-        std_files::remove_dir(dir)
+        names::remove_dir(dir).map_err(|e| FileError::new("rmdir", dir, e))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -165,12 +165,12 @@ impl FileSystem for WindowsFs {
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        std_files::link(from, to, is_refused_link)
+        shared_files::link(from, to, is_refused_link)
     }
 
     /// Checks that the directory exists: see the documentation of the module.
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        match std_files::is_dir(dir, is_circular_link) {
+        match shared_files::is_dir(dir, is_circular_link) {
             Ok(false) => Err(FileError::new("fsync", dir, io::ErrorKind::NotFound.into())),
             is_dir => is_dir.map(drop),
         }
@@ -183,10 +183,10 @@ impl FileSystem for WindowsFs {
 
 /// Returns true for the error of links that lead back to themselves.
 fn is_circular_link(e: &io::Error) -> bool {
-    e.raw_os_error() == Some(error_codes::CIRCULAR_LINK)
+    e.raw_os_error() == Some(system_errors::CIRCULAR_LINK)
 }
 
 /// Returns true for the errors of files that cannot be linked, but perhaps copied.
 fn is_refused_link(e: &io::Error) -> bool {
-    e.raw_os_error().is_some_and(|code| error_codes::REFUSED_LINK.contains(&code))
+    e.raw_os_error().is_some_and(|code| system_errors::REFUSED_LINK.contains(&code))
 }

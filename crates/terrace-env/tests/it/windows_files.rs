@@ -42,7 +42,8 @@ fn long_names_and_every_character() {
 #[test]
 fn name_of_an_open_file_is_free_after_its_removal() {
     let root = tempfile::tempdir().unwrap();
-    let (fs, path) = (WindowsFs::new(), root.path().join("000005.ldb"));
+    let fs = WindowsFs::new();
+    let path = root.path().join("000005.ldb");
     write(&fs, &path, b"old");
     let table = fs.open_random_access(&path, AccessMode::Mmap).unwrap();
     fs.remove(&path).unwrap();
@@ -52,8 +53,31 @@ fn name_of_an_open_file_is_free_after_its_removal() {
     assert_eq!((table.read_at(0, &mut bytes).unwrap(), &bytes[..3]), (3, &b"old"[..]));
     assert_eq!(read(&fs, &path), b"new");
     drop(table);
-    let temporary = fs.list(root.path()).unwrap().into_iter().filter(|name| name != "000005.ldb");
-    assert_eq!(temporary.count(), 0, "the last handle ends the file");
+    assert_eq!(names(&fs, root.path()), "000005.ldb", "the last handle ends the file");
+}
+
+#[test]
+fn removed_directory_with_a_leftover_of_a_crash() {
+    let root = tempfile::tempdir().unwrap();
+    let fs = WindowsFs::new();
+    let dir = root.path().join("db");
+    fs.create_dir(&dir).unwrap();
+    write(&fs, &dir.join("00000000000000ff.removed"), b"old");
+    write(&fs, &dir.join("photo"), b"of another program");
+    assert_eq!(fs.remove_dir(&dir).unwrap_err().kind(), ErrorKind::DirectoryNotEmpty);
+    assert_eq!(names(&fs, &dir), "photo");
+    fs.remove(&dir.join("photo")).unwrap();
+    fs.remove_dir(&dir).unwrap();
+    assert!(!fs.exists(&dir).unwrap());
+}
+
+/// Opens a file without sharing, and closes it after some milliseconds.
+fn open_for_a_moment(path: PathBuf) -> std::thread::JoinHandle<()> {
+    let file = OpenOptions::new().read(true).share_mode(0).open(path).unwrap();
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        drop(file);
+    })
 }
 
 /// A virus scanner opens a new file for a moment, and shares nothing.
@@ -64,14 +88,7 @@ fn names_of_files_that_another_program_opens_for_a_moment() {
     for name in ["CURRENT", "000001.dbtmp", "000005.ldb"] {
         write(&fs, &root.path().join(name), name.as_bytes());
     }
-    let open_for_a_moment = |name: &str| {
-        let file = OpenOptions::new().read(true).share_mode(0).open(root.path().join(name)).unwrap();
-        std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            drop(file);
-        })
-    };
-    let scanners = ["CURRENT", "000005.ldb"].map(open_for_a_moment);
+    let scanners = ["CURRENT", "000005.ldb"].map(|name| open_for_a_moment(root.path().join(name)));
     fs.remove(&root.path().join("000005.ldb")).unwrap();
     fs.rename(&root.path().join("000001.dbtmp"), &root.path().join("CURRENT")).unwrap();
     scanners.into_iter().for_each(|scanner| scanner.join().unwrap());
@@ -84,7 +101,8 @@ fn names_of_files_that_another_program_opens_for_a_moment() {
 #[test]
 fn other_kinds_of_files_are_refused() {
     let root = tempfile::tempdir().unwrap();
-    let (fs, entry) = (WindowsFs::new(), root.path().join("entry"));
+    let fs = WindowsFs::new();
+    let entry = root.path().join("entry");
     let check = |found: &str| {
         let text = format!("found {found}, expected a regular file");
         let refusals = [
@@ -120,7 +138,8 @@ fn other_kinds_of_files_are_refused() {
 #[test]
 fn identities_of_files() {
     let root = tempfile::tempdir().unwrap();
-    let (fs, path) = (WindowsFs::new(), root.path().join("log"));
+    let fs = WindowsFs::new();
+    let path = root.path().join("log");
     write(&fs, &path, b"one");
     let live = fs.open_live(&path).unwrap();
     assert_eq!(live.identity(), fs.identity(&path).unwrap());

@@ -34,6 +34,7 @@
 //!   repair                 repaired databases hold the entries of an ordered map
 //!   space_reclaim          background compactions reclaim the space of deleted entries
 //!   subcompactions         compactions on several threads
+//!   system_errors          texts of the errors of the system
 //!   threads                concurrent readers and writers see consistent states
 //!   transactions           transactions are isolated and agree with an ordered map
 //!   windows                names, open files and locks of Windows
@@ -81,6 +82,7 @@ mod repair;
 mod shared_budget;
 mod space_reclaim;
 mod subcompactions;
+mod system_errors;
 mod threads;
 mod transactions;
 mod windows;

@@ -106,7 +106,9 @@ fn not_tested() {
         "uncompressed blocks in mapped tables: Windows cannot remove a mapped file",
         "links, FIFOs and special files in a database: they need rights that few users have",
         "files without permission, read-only mounts, limits on descriptors: Windows has other means",
-        "a directory that is renamed while a follower has its files open: Windows refuses it",
+        "a directory that is removed or renamed while a follower has its files open: Windows refuses it",
+        "gets without waits from the page cache: they need mapped tables",
+        "a memory limit of the process: it is tested with control groups",
         "power cuts, and a file system other than that of this machine",
     ] {
         println!("NOT TESTED: {reason}");

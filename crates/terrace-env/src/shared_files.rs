@@ -76,10 +76,6 @@ pub(crate) fn create_dir(dir: &Path) -> Result<()> {
     fs::create_dir(dir).map_err(|e| FileError::new("mkdir", dir, e))
 }
 
-pub(crate) fn remove_dir(dir: &Path) -> Result<()> {
-    fs::remove_dir(dir).map_err(|e| FileError::new("rmdir", dir, e))
-}
-
 /// Gives `from` the additional name `to`. `is_refusal` recognises the errors of files that cannot
 /// be linked, but perhaps copied.
 pub(crate) fn link(from: &Path, to: &Path, is_refusal: fn(&io::Error) -> bool) -> Result<()> {
