@@ -21,7 +21,9 @@ trap 'rm -rf "$work"' EXIT
     sed -n -e 's/^\(leveldb_[a-z0-9_]*\)$/  \1/p' -e 's/^\(terrace_[a-z0-9_]*\)$/  \1/p' \
         -e 's/^\(terrace_[a-z0-9_]*\) = \(leveldb_[a-z0-9_]*\)$/  \1 = \2/p' "$here/symbols.txt"
 } >"$work/leveldb.def"
-"${prefix}gcc" -shared -o "$work/leveldb.dll" "$work/leveldb.def" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
+# Without them, the linker would take no object of the archive. All objects would define functions of Windows twice.
+sed -n -e 's/^  \([a-z0-9_]*\)$/-Wl,-u,\1/p' -e 's/^  [a-z0-9_]* = \([a-z0-9_]*\)$/-Wl,-u,\1/p' "$work/leveldb.def" >"$work/roots"
+"${prefix}gcc" -shared -o "$work/leveldb.dll" "$work/leveldb.def" @"$work/roots" "$archive" \
     -Wl,--gc-sections -Wl,-O1 -Wl,-s -static-libgcc -lws2_32 -luserenv -lntdll -ladvapi32 -lbcrypt -lole32
 "${prefix}dlltool" --input-def "$work/leveldb.def" --dllname leveldb.dll --output-lib "$work/libleveldb.dll.a"
 cp "$work/libleveldb.dll.a" "$work/leveldb.lib"

@@ -1,9 +1,9 @@
 'use strict'
 
 // Packages of the native part, by platform of Node.
-const PACKAGES = Object.fromEntries([
-  'linux-x64-gnu', 'linux-x64-musl', 'linux-arm64-gnu', 'linux-arm64-musl', 'darwin-arm64', 'darwin-x64', 'win32-x64'
-].map(platform => [platform, `@terrace-db/level-${platform}`]))
+const PACKAGES = Object.fromEntries(
+  require('./platforms.json').map(platform => [platform, `@terrace-db/level-${platform}`])
+)
 
 /** Returns the name of this platform. On Linux, it ends with the kind of C library. */
 function currentPlatform () {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace::{Db, Env, Error, ErrorKind, FollowOptions, Options, ReadOptions, RepairOptions, WriteBatch};
+#[cfg(unix)]
 use terrace_env::SystemFs;
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock_leveldb::stock_leveldb_or_skip;
@@ -305,6 +306,7 @@ fn missing_table() {
     check_error(&path, ErrorKind::Corruption, "is missing, but the MANIFEST lists it");
 }
 
+#[cfg(unix)]
 fn copy_database(from: &Path, to: &Path) {
     terrace_env::FileSystem::create_dir(&SystemFs::new(), to).unwrap();
     for (name, bytes) in files::contents(from) {

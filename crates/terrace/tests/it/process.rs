@@ -18,11 +18,13 @@ pub(crate) fn run_in_other_process(task: &str, path: &Path) -> String {
 }
 
 /// Runs `task` like [`run_in_other_process`], by a program that executes its last arguments.
+#[cfg(unix)]
 pub(crate) fn run_by(program: Command, task: &str, path: &Path) -> String {
     run_copy_by(program, &std::env::current_exe().unwrap(), task, path)
 }
 
 /// Runs `task` like [`run_by`], in `copy` of this test binary.
+#[cfg(unix)]
 pub(crate) fn run_copy_by(mut program: Command, copy: &Path, task: &str, path: &Path) -> String {
     program.args(emulator::words()).arg(copy);
     run(program, task, path)
