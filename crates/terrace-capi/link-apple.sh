@@ -4,6 +4,7 @@
 #   libleveldb.1.dylib   LevelDB's C and C++ interfaces, and the functions of include/terrace/terrace.h
 #   libleveldb.dylib     its name for compilers
 #
+# The linker of zig knows no list of exported symbols, so the library also exports the names of Rust's standard library.
 #   link-apple.sh ARCHIVE DIRECTORY TARGET     TARGET is aarch64-macos or x86_64-macos. CXX is zig's compiler by default.
 set -eu
 here=$(dirname "$0")

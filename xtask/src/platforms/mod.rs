@@ -78,6 +78,9 @@ pub(crate) fn run() -> ExitCode {
     if !is_share {
         is_failed |= same_files::check(&tested).is_err();
     }
+    if tested.iter().any(|(row, _)| matches!(row.runner, Runner::Wine)) {
+        wine::stop();
+    }
     if is_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 

@@ -11,6 +11,9 @@ use crate::tidy::root;
 /// Program of Debian's package wine64, which has no link in a directory of programs.
 pub(super) const PROGRAM: &str = "/usr/lib/wine/wine64";
 
+/// Server of all programs of wine's directory.
+const SERVER: &str = "/usr/lib/wine/wineserver64";
+
 /// Creates wine's directory, with the library that Wine 8 lacks. Returns false if that fails.
 pub(super) fn prepare(log: &File) -> io::Result<bool> {
     let system = prefix().join("drive_c/windows/system32");
@@ -28,6 +31,14 @@ pub(super) fn prepare(log: &File) -> io::Result<bool> {
     compiler.args(["-shared", "-O2", "-o"]).arg(library);
     compiler.arg(root().join("xtask/src/platforms/bcryptprimitives.c")).arg("-ladvapi32");
     succeeds(&mut compiler, log)
+}
+
+/// Ends the server and the services of wine. They would use the processor for hours after a test that
+/// was killed.
+pub(super) fn stop() {
+    let mut server = Command::new(SERVER);
+    // An error means that none runs.
+    let _ = server.arg("--kill").env("WINEPREFIX", prefix()).stderr(Stdio::null()).status();
 }
 
 /// Returns a command that starts `program`.
