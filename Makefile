@@ -60,7 +60,7 @@ test:  ## Check everything: format, lints, tidiness, tests, a share of every att
 	cargo xtask redis-suites --share
 	cargo xtask platforms
 
-platforms:  ## Build and test for all other platforms, with emulators: ARM, musl, macOS
+platforms:  ## Build and test for all other platforms, with emulators: ARM, musl, macOS, Windows
 	@.ci/setup
 	cargo xtask platforms --all
 

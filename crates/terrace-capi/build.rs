@@ -8,6 +8,10 @@ fn main() {
     println!("cargo:rerun-if-changed=shim");
     println!("cargo:rerun-if-changed=include");
     println!("cargo:rerun-if-changed=build.rs");
+    // The library for Windows has no C++ interface.
+    if std::env::var_os("CARGO_CFG_WINDOWS").is_some() {
+        return;
+    }
     let sources = sources(Path::new("shim"));
     if sources.is_empty() {
         return;

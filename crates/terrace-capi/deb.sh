@@ -8,13 +8,14 @@
 # No package replaces a file of another package.
 #   deb.sh LIBRARIES VERSION DIRECTORY [PROGRAM]
 # writes DIRECTORY/NAME_VERSION_ARCHITECTURE.deb for each and prints the paths. Without PROGRAM, terrace is left out.
+# For another architecture: ARCHITECTURE, MULTIARCH, STRIP, and an emulator in RUNNER.
 # DEBFULLNAME and DEBEMAIL name the maintainer of the packages, as for other tools of Debian.
 set -eu
 umask 022
 here=$(cd "$(dirname "$0")" && pwd)
 libraries=$1 version=$2 directory=$3 program=${4-}
-architecture=$(dpkg --print-architecture)
-multiarch=$(dpkg-architecture --query DEB_HOST_MULTIARCH 2>/dev/null || cc -print-multiarch)
+architecture=${ARCHITECTURE:-$(dpkg --print-architecture)}
+multiarch=${MULTIARCH:-$(dpkg-architecture --query DEB_HOST_MULTIARCH 2>/dev/null || cc -print-multiarch)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$directory"
@@ -96,14 +97,17 @@ END
 [ -n "$program" ] || exit 0
 root=$work/terrace
 install -d "$root/usr/bin" "$root/usr/share/man/man1"
-strip --strip-unneeded -o "$root/usr/bin/terrace" "$program"
-"$program" man --dir "$root/usr/share/man/man1"
+"${STRIP:-strip}" --strip-unneeded -o "$root/usr/bin/terrace" "$program"
+# An emulator runs the program of another architecture: its words are several arguments.
+# shellcheck disable=SC2086
+${RUNNER-} "$program" man --dir "$root/usr/share/man/man1"
 gzip -9n "$root"/usr/share/man/man1/*
 for completion in bash:bash-completion/completions/terrace zsh:zsh/vendor-completions/_terrace \
     fish:fish/vendor_completions.d/terrace.fish; do
     file=$root/usr/share/${completion#*:}
     install -d "$(dirname "$file")"
-    "$program" completions "${completion%%:*}" >"$file"
+    # shellcheck disable=SC2086
+    ${RUNNER-} "$program" completions "${completion%%:*}" >"$file"
 done
 install -D -m 644 "$here/deb/terrace@.service" "$root/lib/systemd/system/terrace@.service"
 build terrace database "$(depends "$root" usr/bin/terrace 'libc6, libgcc-s1, libstdc++6')" <<'END'

@@ -1,7 +1,5 @@
 //! Arguments of calls: keys, values and paths.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -41,10 +39,13 @@ impl<'a> ValueBytes<'a> {
 /// Returns the path of a `str`, `bytes` or `os.PathLike` object.
 pub(crate) fn path_of(name: &Bound<'_, PyAny>) -> Result<PathBuf> {
     let path = match name.cast::<PyBytes>() {
-        Ok(bytes) => PathBuf::from(OsStr::from_bytes(bytes.as_bytes())),
+        Ok(bytes) => match terrace_env::path_from_bytes(bytes.as_bytes()) {
+            Some(path) => path.to_path_buf(),
+            None => return Err(PyValueError::new_err("'name' is not UTF-8")),
+        },
         Err(_) => name.extract::<PathBuf>()?,
     };
-    if path.as_os_str().as_bytes().contains(&0) {
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
         return Err(PyValueError::new_err("'name' contains a zero byte"));
     }
     Ok(path)

@@ -15,6 +15,9 @@
 //! The crate is built as an archive. `link.sh` makes `libleveldb.so.1d` of it, which exports
 //! exactly the names of `symbols.txt`: a Rust crate alone could not export the C++ names.
 //!
+//! The library for Windows, `leveldb.dll`, has the C interface only (`link-windows.sh`): the
+//! layouts of C++ classes differ between its compilers.
+//!
 //! A binding has no logic of its own. It decides only how to express a result: who frees memory,
 //! how an error reads, and the meaning of a null pointer.
 //!
@@ -28,5 +31,6 @@
 #![allow(unsafe_code, reason = "the border to C and C++")]
 
 mod c;
+#[cfg(unix)]
 pub mod cxx_abi;
 pub mod ffi;

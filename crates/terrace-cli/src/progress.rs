@@ -27,8 +27,7 @@ impl Progress {
     /// Bar for an operation on `total` bytes, or on an unknown number of bytes. `message` names
     /// the operation.
     pub(crate) fn bytes(message: &'static str, total: Option<u64>) -> Progress {
-        let narrow =
-            terminal::columns(std::io::stderr()).is_some_and(|columns| columns < MIN_COLUMNS_FOR_DETAILS);
+        let narrow = terminal::error_columns().is_some_and(|columns| columns < MIN_COLUMNS_FOR_DETAILS);
         let template = match total {
             Some(_) if narrow => "{msg} {wide_bar:.cyan/dim} {percent}%  {eta} left",
             Some(_) => {

@@ -3,12 +3,14 @@
 //! A file or a pipe gets plain ASCII drawings, 80 columns wide, without colours, so that scripts
 //! always read the same text.
 
+#[cfg_attr(windows, path = "terminal/missing_output.rs")]
 mod closed_output;
 
 use std::env;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
-use std::os::fd::AsFd;
+
+use terminal_size::{Height, Width, terminal_size_of};
 
 use crate::escape::is_unprintable;
 
@@ -87,7 +89,7 @@ impl Style {
             return Style::PLAIN;
         }
         Style {
-            width: columns(io::stdout()).map_or(80, |columns| columns.clamp(40, 120)),
+            width: columns(terminal_size_of(io::stdout())).map_or(80, |columns| columns.clamp(40, 120)),
             unicode: is_utf8(),
             colour: wants_colour(),
         }
@@ -99,10 +101,14 @@ impl Style {
     }
 }
 
-/// Width of a terminal in columns; `None` if it is unknown.
-pub(crate) fn columns(of: impl AsFd) -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(of).ok()?;
-    (size.ws_col > 0).then(|| usize::from(size.ws_col))
+/// Width of the terminal of standard error in columns; `None` if it is unknown.
+pub(crate) fn error_columns() -> Option<usize> {
+    columns(terminal_size_of(io::stderr()))
+}
+
+fn columns(size: Option<(Width, Height)>) -> Option<usize> {
+    let (Width(columns), _) = size?;
+    (columns > 0).then(|| usize::from(columns))
 }
 
 /// Whether the first locale variable that is set names UTF-8.

@@ -5,10 +5,9 @@ use std::sync::{Arc, OnceLock};
 use crate::clock::{Clock, SystemClock};
 use crate::fs::FileSystem;
 use crate::mem::MemFs;
-#[cfg(unix)]
-use crate::posix::PosixFs;
 use crate::random::{Random, SystemRandom};
 use crate::scheduler::{Scheduler, ThreadPool};
+use crate::system::SystemFs;
 
 /// Interfaces to the operating system. A clone shares them.
 #[derive(Debug, Clone)]
@@ -26,10 +25,9 @@ pub struct Env {
 impl Env {
     /// Returns the operating system's files, clock and threads. All databases of a process share
     /// one thread pool, and one handle to the file system.
-    #[cfg(unix)]
     pub fn system() -> Env {
-        static FILE_SYSTEM: OnceLock<Arc<PosixFs>> = OnceLock::new();
-        let fs = terrace_sync::get_or_init_for_fork(&FILE_SYSTEM, || Arc::new(PosixFs::new()));
+        static FILE_SYSTEM: OnceLock<Arc<SystemFs>> = OnceLock::new();
+        let fs = terrace_sync::get_or_init_for_fork(&FILE_SYSTEM, || Arc::new(SystemFs::new()));
         Env::with_file_system(Arc::clone(fs) as _)
     }
 
@@ -50,7 +48,6 @@ impl Env {
     }
 }
 
-#[cfg(unix)]
 impl Default for Env {
     fn default() -> Env {
         Env::system()

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::system::system_errors;
+
 /// Holder of a lock. It is the source of an error with [`io::ErrorKind::WouldBlock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LockHolder {
@@ -47,25 +49,6 @@ impl From<UnexpectedFile> for io::Error {
         io::Error::new(io::ErrorKind::InvalidInput, reason)
     }
 }
-
-/// Error numbers of bad sectors, of damaged file systems, of failed disks, and of links that form a
-/// circle.
-#[cfg(unix)]
-const UNREADABLE_ERRNOS: &[i32] = &[
-    libc::EIO,
-    libc::ENXIO,
-    libc::ENODEV,
-    libc::ELOOP,
-    libc::EISDIR,
-    #[cfg(target_os = "linux")]
-    libc::ENODATA,
-    #[cfg(target_os = "linux")]
-    libc::EBADMSG,
-    #[cfg(target_os = "linux")]
-    libc::EUCLEAN,
-    #[cfg(target_os = "linux")]
-    libc::EREMOTEIO,
-];
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, FileError>;
@@ -120,11 +103,7 @@ impl FileError {
     /// or another kind of file or nothing is in its place. Other files may be readable. A missing
     /// permission and exhausted resources are no such errors.
     pub fn is_unreadable(&self) -> bool {
-        #[cfg(unix)]
-        let is_disk_error =
-            self.source.raw_os_error().is_some_and(|errno| UNREADABLE_ERRNOS.contains(&errno));
-        #[cfg(not(unix))]
-        let is_disk_error = false;
+        let is_disk_error = self.has_code_of(system_errors::UNREADABLE);
         // A custom file system may return errors without a number.
         let is_custom = self.source.raw_os_error().is_none() && self.kind() == io::ErrorKind::Other;
         self.unexpected_file().is_some() || self.is_not_found() || is_disk_error || is_custom
@@ -147,10 +126,11 @@ impl FileError {
     /// Returns true if the system has run out of space, file descriptors or memory. The operation
     /// had no effect, and it may succeed later.
     pub fn is_resource_exhausted(&self) -> bool {
-        #[cfg(unix)]
-        let no_descriptors = matches!(self.source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
-        #[cfg(not(unix))]
-        let no_descriptors = false;
+        let no_descriptors = self.has_code_of(system_errors::NO_DESCRIPTORS);
         no_descriptors || self.is_no_space() || self.kind() == io::ErrorKind::OutOfMemory
+    }
+
+    fn has_code_of(&self, codes: &[i32]) -> bool {
+        self.source.raw_os_error().is_some_and(|code| codes.contains(&code))
     }
 }

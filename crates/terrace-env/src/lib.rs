@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   Env
-//!    +-- fs         FileSystem   posix | mem (crash images) | fault (fault plan) | custom
+//!    +-- fs         FileSystem   posix, windows | mem (crash images) | fault (fault plan) | custom
 //!    +-- clock      Clock        system | manual
 //!    +-- scheduler  Scheduler    thread pool | deterministic, single-threaded
 //!    +-- random     Random       system | seeded
@@ -24,11 +24,14 @@ mod fs;
 mod lock_table;
 mod mapped_slice;
 mod mem_mapping;
+mod path_bytes;
 mod prefetch;
 mod process;
 mod random;
 mod scheduler;
+mod shared_files;
 mod sticky_sync;
+mod write_buffer;
 
 #[cfg(target_arch = "aarch64")]
 pub mod crc32c;
@@ -36,8 +39,15 @@ pub mod fault;
 pub mod mem;
 #[cfg(unix)]
 pub mod posix;
-#[cfg(unix)]
 pub mod sockets;
+#[cfg(windows)]
+pub mod windows;
+
+// The system of this build.
+#[cfg(unix)]
+use posix as system;
+#[cfg(windows)]
+use windows as system;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use env::Env;
@@ -48,8 +58,10 @@ pub use fs::{
 };
 pub use mapped_slice::MappedSlice;
 pub use mem_mapping::MemMapping;
+pub use path_bytes::path_from_bytes;
 pub use prefetch::prefetch;
-pub use process::{ProcessTimes, ProcessToken};
+pub use process::{ProcessTimes, ProcessToken, end_with_parent};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use scheduler::{DeterministicScheduler, Priority, ScheduledJob, Scheduler, ThreadPool};
 pub use sticky_sync::StickySync;
+pub use system::SystemFs;

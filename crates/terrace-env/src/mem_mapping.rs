@@ -4,6 +4,8 @@ use std::io;
 
 use memmap2::MmapMut;
 
+use crate::system::platform::use_huge_pages;
+
 /// Size of a huge page in bytes.
 const HUGE_PAGE_SIZE: usize = 2 << 20;
 
@@ -23,7 +25,7 @@ impl MemMapping {
         if len.is_multiple_of(HUGE_PAGE_SIZE) {
             // Random inserts into a large memtable would miss the translation cache of the
             // processor.
-            crate::posix::platform::use_huge_pages(&map);
+            use_huge_pages(&map);
         }
         Ok(MemMapping { map })
     }

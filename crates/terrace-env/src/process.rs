@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-#[cfg(unix)]
-use crate::posix::fork_count;
+use crate::system::{fork_count, platform, process_times, watch_forks};
 
 /// Processor times of all threads of a process since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,16 +25,14 @@ impl ProcessTimes {
     /// }
     /// ```
     pub fn current() -> Option<ProcessTimes> {
-        #[cfg(unix)]
-        return crate::posix::process_times();
-        #[cfg(not(unix))]
-        None
+        process_times()
     }
 }
 
-#[cfg(not(unix))]
-fn fork_count() -> usize {
-    0
+/// Asks the system to kill this process when its parent ends. Returns false on a system that
+/// cannot.
+pub fn end_with_parent() -> bool {
+    platform::end_with_parent()
 }
 
 /// Token of the process that created it.
@@ -53,8 +50,7 @@ pub struct ProcessToken(usize);
 impl ProcessToken {
     /// Returns the token of this process.
     pub fn current() -> ProcessToken {
-        #[cfg(unix)]
-        crate::posix::watch_forks();
+        watch_forks();
         ProcessToken(fork_count())
     }
 

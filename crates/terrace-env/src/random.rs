@@ -68,20 +68,10 @@ impl SystemRandom {
 ///
 /// If a sandbox refuses `getrandom`, the seed is a hash of the time, the process and a counter. The
 /// numbers are not for secrets, and the hash maps of the standard library would panic.
-#[cfg(unix)]
 fn system_seed() -> u64 {
-    crate::posix::platform::random_seed().unwrap_or_else(fallback_seed)
+    crate::system::platform::random_seed().unwrap_or_else(fallback_seed)
 }
 
-/// Returns a seed from the system. The standard library seeds its hash maps from there. An empty
-/// hash with such keys is a seed that needs no dependency.
-#[cfg(not(unix))]
-fn system_seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
-}
-
-#[cfg(unix)]
 fn fallback_seed() -> u64 {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let time = crate::clock::Clock::wall_us(&crate::SystemClock);

@@ -1,17 +1,22 @@
 //! Options of sockets that each system has in its own form.
 
 use std::io;
-use std::os::fd::AsFd;
+#[cfg(unix)]
+use std::os::fd::AsFd as AsSocket;
+#[cfg(unix)]
 use std::os::unix::net::SocketAddr;
+#[cfg(windows)]
+use std::os::windows::io::AsSocket;
 use std::time::Duration;
 
-use crate::posix::platform;
+use crate::system::platform;
 
-/// Returns the address of a socket with a name outside of the file system.
+/// Returns the address of a Unix socket with a name outside of the file system.
 ///
 /// # Errors
 ///
 /// `Unsupported` on a system without such names.
+#[cfg(unix)]
 pub fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
     platform::abstract_address(name)
 }
@@ -21,8 +26,12 @@ pub fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
 /// # Errors
 ///
 /// Those of the system for a closed socket or one of another kind.
-pub fn set_unsent_timeout(socket: &impl AsFd, timeout: Duration) -> io::Result<()> {
-    platform::set_unsent_timeout(socket.as_fd(), timeout)
+pub fn set_unsent_timeout(socket: &impl AsSocket, timeout: Duration) -> io::Result<()> {
+    #[cfg(unix)]
+    let socket = socket.as_fd();
+    #[cfg(windows)]
+    let socket = socket.as_socket();
+    platform::set_unsent_timeout(socket, timeout)
 }
 
 #[cfg(test)]

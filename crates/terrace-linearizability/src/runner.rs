@@ -14,9 +14,9 @@ use terrace::{
     BloomFilterPolicy, Db, DbIterator, Env, MappedLogs, Options, ReadOptions, Snapshot, WriteBatch,
     WriteOptions,
 };
+use terrace_env::SystemFs;
 use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::MemFs;
-use terrace_env::posix::PosixFs;
 use terrace_env::{FileSystem, ManualClock, SeededRandom, ThreadPool};
 use terrace_sync::{Arc, thread};
 
@@ -111,7 +111,7 @@ impl ScenarioContext {
         let directory =
             scenario.on_real_files.then(tempfile::tempdir).transpose().map_err(|e| e.to_string())?;
         let fs: Arc<dyn FileSystem> = match &directory {
-            Some(_) => Arc::new(PosixFs::new()),
+            Some(_) => Arc::new(SystemFs::new()),
             // Under a model checker, each call is a point at which another thread may continue.
             None if cfg!(feature = "shuttle") => Arc::new(FaultFs::new(mem.clone(), FaultPlan::default())),
             None => mem.clone(),

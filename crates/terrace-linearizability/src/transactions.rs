@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use terrace::{Db, Env, Error, Isolation, MappedLogs, Options, ReadOptions, Savepoint, TransactionOptions};
+use terrace_env::SystemFs;
 use terrace_env::mem::MemFs;
-use terrace_env::posix::PosixFs;
 use terrace_env::{FileSystem, SeededRandom, SystemClock, ThreadPool};
 use terrace_sync::{Arc, thread};
 use terrace_testkit::rng::{Rng, splitmix};
@@ -47,7 +47,7 @@ pub fn run_transactions(seed: u64) -> Result<TransactionsOutcome, String> {
     let on_real_files = rng.one_in(4);
     let directory = on_real_files.then(tempfile::tempdir).transpose().map_err(|error| error.to_string())?;
     let fs: Arc<dyn FileSystem> = match &directory {
-        Some(_) => Arc::new(PosixFs::new()),
+        Some(_) => Arc::new(SystemFs::new()),
         None => Arc::new(MemFs::new()),
     };
     let path = directory.as_ref().map_or("/db".into(), |directory| directory.path().join("db"));

@@ -7,6 +7,7 @@
 //!   script/   Lua scripts: interpreter, libraries, limits
 //!   metrics/  counts, durations, slow commands
 //!   http/     listeners of the page and of GET /metrics
+//!   unix_sockets/, signals/, systemd    parts that Windows lacks or has in another form
 //!   page/     web page: listener, access, API
 //!   store/    records of both layouts, atomicity, durability, expiry
 //!   server    starts and ends all of it
@@ -23,6 +24,8 @@ mod glob;
 mod http;
 mod listeners;
 mod metrics;
+#[cfg(windows)]
+mod no_systemd;
 mod page;
 #[doc(hidden)]
 pub mod resp;
@@ -30,10 +33,16 @@ mod script;
 mod server;
 mod settings;
 mod shared;
+mod signals;
 mod store;
+#[cfg(unix)]
 mod systemd;
 mod threads;
+mod unix_sockets;
 mod users;
+
+#[cfg(windows)]
+use no_systemd as systemd;
 
 pub use config::{IfBusy, PageConfig, ServeError, ServerConfig, TlsConfig};
 pub use conn::TlsFiles;

@@ -2,17 +2,16 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::net::UnixListener as StdUnixListener;
-use std::path::Path;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use socket2::SockRef;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 
 use crate::config::{ServeError, ServerConfig};
 use crate::conn::{NewConnection, Origin, Socket};
 use crate::systemd::ActivatedSockets;
+use crate::unix_sockets::{AcceptedStream, UnixListener};
 
 /// Sockets that accept clients.
 pub(crate) struct Listeners {
@@ -37,7 +36,7 @@ impl Listeners {
         let tcp = bind_all(&config.bind, config.port)?;
         let unix = match &config.unix_socket {
             Some(path) => {
-                let listener = bind_unix(config, path);
+                let listener = UnixListener::bind(&*config.engine.env.fs, path);
                 Some(listener.map_err(|error| ServeError::Listen(path.display().to_string(), error))?)
             }
             None => None,
@@ -46,15 +45,8 @@ impl Listeners {
     }
 
     fn from_activated(activated: ActivatedSockets, tls: Vec<TcpListener>) -> io::Result<Listeners> {
-        let unix = match activated.unix {
-            Some(listener) => {
-                listener.set_nonblocking(true)?;
-                Some(UnixListener::from_std(listener)?)
-            }
-            None => None,
-        };
         let tcp = activated.tcp.into_iter().map(register).collect::<io::Result<_>>()?;
-        Ok(Listeners { tcp, tls, unix })
+        Ok(Listeners { tcp, tls, unix: activated.unix })
     }
 
     /// Addresses of plain TCP.
@@ -80,11 +72,9 @@ impl Listeners {
             }
         }
         match &self.unix {
-            Some(listener) => listener.poll_accept(cx).map(|accepted| {
-                let path = listener.local_addr().ok();
-                let path = path.and_then(|address| Some(address.as_pathname()?.display().to_string()));
-                accepted.and_then(|(stream, _)| unix_connection(stream, path.unwrap_or_default()))
-            }),
+            Some(listener) => listener
+                .poll_accept(cx)
+                .map(|accepted| accepted.map(|stream| unix_connection(stream, &listener.path()))),
             None => Poll::Pending,
         }
     }
@@ -110,22 +100,6 @@ fn register(listener: std::net::TcpListener) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-/// Binds a Unix socket. A socket that no process listens on any more is replaced.
-fn bind_unix(config: &ServerConfig, path: &Path) -> io::Result<UnixListener> {
-    let listener = match StdUnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if std::os::unix::net::UnixStream::connect(path).is_ok() {
-                return Err(error);
-            }
-            config.engine.env.fs.remove(path).map_err(io::Error::other)?;
-            StdUnixListener::bind(path)?
-        }
-        other => other?,
-    };
-    listener.set_nonblocking(true)?;
-    UnixListener::from_std(listener)
-}
-
 fn tcp_connection(stream: tokio::net::TcpStream, is_tls: bool) -> io::Result<NewConnection> {
     /// Idle time after which the system checks whether the client still exists.
     const KEEPALIVE: Duration = Duration::from_secs(300);
@@ -138,8 +112,8 @@ fn tcp_connection(stream: tokio::net::TcpStream, is_tls: bool) -> io::Result<New
     Ok(NewConnection { socket: if is_tls { Socket::Tls(stream) } else { Socket::Tcp(stream) }, origin })
 }
 
-fn unix_connection(stream: tokio::net::UnixStream, path: String) -> io::Result<NewConnection> {
+fn unix_connection(stream: AcceptedStream, path: &str) -> NewConnection {
     let name = format!("{path}:0");
     let origin = Origin { address: None, peer: name.clone(), local: name };
-    Ok(NewConnection { socket: Socket::Unix(stream.into_std()?), origin })
+    NewConnection { socket: Socket::Unix(stream), origin }
 }

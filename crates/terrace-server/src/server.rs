@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use terrace_sync::native_locks::Mutex;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::command::is_category;
@@ -35,6 +34,7 @@ use crate::page::{self, PageAccess};
 use crate::script::Scripts;
 use crate::settings::{self, FixedSettings, Settings};
 use crate::shared::{Counters, Phase, Shared};
+use crate::signals::{ServerSignal, Signals};
 use crate::store::{Backend, ExpiryJob, Scratch, Snapshots, Store, StoreOptions};
 use crate::users::Users;
 use crate::{systemd, threads};
@@ -358,53 +358,6 @@ fn run_expiry(shared: &Shared, slot: usize) {
 fn remove_socket(config: &ServerConfig) {
     if let Some(path) = &config.unix_socket {
         let _ = config.engine.env.fs.remove(path);
-    }
-}
-
-/// Signals to the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ServerSignal {
-    /// The number of the signal.
-    End(i32),
-    Reload,
-}
-
-/// Signals that end the server, and SIGHUP, which reloads certificates.
-struct Signals(Option<(Signal, Signal, Option<Signal>)>);
-
-impl Signals {
-    fn new(config: &ServerConfig) -> io::Result<Signals> {
-        if !config.is_program {
-            return Ok(Signals(None));
-        }
-        // Without certificates, SIGHUP ends the process: the terminal was closed.
-        let hangup = config.tls.as_ref().map(|_| signal(SignalKind::hangup())).transpose()?;
-        Ok(Signals(Some((signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, hangup))))
-    }
-
-    /// Waits for a signal.
-    async fn next(&mut self) -> ServerSignal {
-        let Some((terminate, interrupt, hangup)) = &mut self.0 else { return std::future::pending().await };
-        let reload = async {
-            match hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = terminate.recv() => ServerSignal::End(SignalKind::terminate().as_raw_value()),
-            _ = interrupt.recv() => ServerSignal::End(SignalKind::interrupt().as_raw_value()),
-            _ = reload => ServerSignal::Reload,
-        }
-    }
-
-    /// Waits for a signal that ends the server.
-    async fn next_end(&mut self) -> i32 {
-        loop {
-            if let ServerSignal::End(number) = self.next().await {
-                return number;
-            }
-        }
     }
 }
 

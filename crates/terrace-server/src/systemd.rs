@@ -4,6 +4,8 @@ use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+use crate::unix_sockets::UnixListener;
+
 /// Sends a message such as `READY=1`. Without systemd, or after a failure, nothing happens.
 pub(crate) fn notify(message: &str) {
     if let Some(path) = std::env::var_os("NOTIFY_SOCKET") {
@@ -33,10 +35,10 @@ pub(crate) fn watchdog_period() -> Option<Duration> {
 }
 
 /// Sockets that systemd has opened for this process.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ActivatedSockets {
     pub(crate) tcp: Vec<std::net::TcpListener>,
-    pub(crate) unix: Option<std::os::unix::net::UnixListener>,
+    pub(crate) unix: Option<UnixListener>,
 }
 
 impl ActivatedSockets {
@@ -51,7 +53,10 @@ impl ActivatedSockets {
         for index in 0..inherited.len() {
             match inherited.take_tcp_listener(index) {
                 Ok(listener) => sockets.tcp.extend(listener),
-                Err(_) if sockets.unix.is_none() => sockets.unix = inherited.take_unix_listener(index)?,
+                Err(_) if sockets.unix.is_none() => {
+                    let listener = inherited.take_unix_listener(index)?;
+                    sockets.unix = listener.map(UnixListener::from_std).transpose()?;
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -134,6 +134,7 @@ impl Counters {
     }
 
     /// Returns the number of violations after which an attack stops.
+    #[cfg(unix)]
     pub(crate) fn max_violations(&self) -> usize {
         if self.fail_fast { 1 } else { 3 }
     }

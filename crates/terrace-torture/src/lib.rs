@@ -17,7 +17,8 @@
 //!
 //! `cargo xtask check` runs a fixed number of cases of every attack. `cargo xtask torture` runs all
 //! attacks for a given time. `cargo xtask replay --seed N` repeats one case. docs/trust.md
-//! describes the attacks.
+//! describes the attacks. They need a system of the POSIX family, because they kill processes, fork
+//! and create links. On Windows, the crate has only the modules that other tests share.
 
 #![allow(
     clippy::disallowed_methods,
@@ -26,14 +27,21 @@
 )]
 
 pub mod allocation_counter;
+#[cfg(unix)]
 pub mod command;
 pub mod counters;
 pub mod crash_workload;
 pub mod database_under_test;
 pub mod followed_history;
+#[cfg(unix)]
 pub mod fuzz;
+#[cfg(unix)]
 pub mod harness;
+#[cfg(unix)]
 pub mod mutants;
+#[cfg(unix)]
 pub mod runner;
+#[cfg(unix)]
 pub mod scoreboard;
+#[cfg(unix)]
 pub mod seed;

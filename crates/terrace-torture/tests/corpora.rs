@@ -1,4 +1,5 @@
 //! Runs each fuzz target on all of its seeds and saved inputs.
+#![cfg(unix)] // The attacks need a system of the POSIX family.
 
 use terrace_torture::fuzz::{self, TARGETS, corpus};
 

@@ -96,11 +96,13 @@ pub use terrace_format::key::SequenceNumber;
 pub mod env {
     #[cfg(unix)]
     pub use terrace_env::posix;
+    #[cfg(windows)]
+    pub use terrace_env::windows;
     pub use terrace_env::{
         AccessMode, AppendingLog, Clock, DeterministicScheduler, DirectoryStamp, Env, FileError,
         FileIdentity, FileLock, FileSystem, LiveFile, LockHolder, LockMode, LogFile, ManualClock, Priority,
         Random, RandomAccessFile, Result, ScheduledJob, Scheduler, SeededRandom, SequentialFile, SystemClock,
-        SystemRandom, ThreadPool, WritableFile,
+        SystemFs, SystemRandom, ThreadPool, WritableFile,
     };
     pub use terrace_env::{fault, mem};
 }

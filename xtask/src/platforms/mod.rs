@@ -4,16 +4,20 @@
 //!   table         one row a target: compilers, emulator, packages
 //!   build         cargo build | cargo zigbuild --> programs of the tests
 //!   run           programs --processor | emulator--> counts
+//!   wine          its directory, and the parts of Windows that it lacks
+//!   leveldb_dll   leveldb.dll, and programs in C that use it
 //!   same_files    databases of all platforms: equal tables, opened by each other and by LevelDB
 //! ```
 //!
-//! Without `--all`, only the short share of the first row runs. The output of a row stays in
+//! Without `--all`, only the short shares of two rows run. The output of a row stays in
 //! `target/platforms/TARGET.log`.
 
 mod build;
+mod leveldb_dll;
 mod run;
 mod same_files;
 mod table;
+mod wine;
 
 use std::fs::{self, File};
 use std::io;
@@ -74,6 +78,9 @@ pub(crate) fn run() -> ExitCode {
     if !is_share {
         is_failed |= same_files::check(&tested).is_err();
     }
+    if tested.iter().any(|(row, _)| matches!(row.runner, Runner::Wine)) {
+        wine::stop();
+    }
     if is_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
@@ -84,14 +91,22 @@ fn check(row: &Platform, share: &Share) -> io::Result<Outcome> {
     fs::create_dir_all(directory())?;
     let log = File::create(log_of(row))?;
     let start = Instant::now();
+    if matches!(row.runner, Runner::Wine) && !wine::prepare(&log)? {
+        return Ok(Outcome::Failed { reason: "the directory of wine".into() });
+    }
     let Some(programs) = build::build(row, share, &log)? else {
         return Ok(Outcome::Failed { reason: "the build".into() });
     };
     let built = start.elapsed().as_secs();
-    let counts = match row.runner {
+    let mut counts = match row.runner {
         Runner::None(_) => None,
         _ => Some(run::run_all(row, share, &programs, &log)?),
     };
+    if let (Runner::Wine, Some(counts)) = (&row.runner, &mut counts)
+        && share.built.contains(&leveldb_dll::PACKAGE)
+    {
+        leveldb_dll::run(row, counts, &log)?;
+    }
     let seconds = [built, start.elapsed().as_secs() - built];
     Ok(Outcome::Built { counts, programs, seconds })
 }

@@ -47,12 +47,11 @@ pub(super) fn run_all(
 /// Returns the command that runs the tests of `program`, with the compilers of its target for the
 /// programs that tests build.
 pub(super) fn command(row: &Platform, program: &TestProgram) -> Command {
-    let emulator = row.emulator();
-    let words: Vec<_> = emulator.iter().map(AsRef::as_ref).chain([program.path.as_os_str()]).collect();
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).current_dir(&program.package);
+    let mut command = row.start(&program.path);
+    command.current_dir(&program.package);
     // The system's LevelDB has the architecture and the C library of this machine.
     command.env_remove("TERRACE_REQUIRE_STOCK").env_remove("CI");
+    let emulator = row.emulator();
     if !emulator.is_empty() {
         command.env("TERRACE_EMULATOR", emulator.join(" "));
         // The leak check traces the process, which an emulator cannot do.

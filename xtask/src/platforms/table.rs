@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::wine;
 use crate::bindings::is_program;
 
 /// A target of Rust.
@@ -39,6 +40,8 @@ pub(super) enum Runner {
     Processor,
     /// Emulator and its arguments.
     Emulator(&'static [&'static str]),
+    /// Programs of Windows, which start each other without an emulator's name.
+    Wine,
     /// None here, for a reason.
     None(&'static str),
 }
@@ -102,6 +105,18 @@ pub(super) static PLATFORMS: &[Platform] = &[
         all: FOR_A_MAC,
         short_share: None,
     },
+    Platform {
+        target: "x86_64-pc-windows-gnu",
+        compilers: Compilers::Gnu("x86_64-w64-mingw32-"),
+        runner: Runner::Wine,
+        all: Share {
+            built: &["terrace-cli", "terrace-capi"],
+            tested: &["terrace-env", "terrace-format", "terrace"],
+            skipped: &[],
+        },
+        // The contract tests of the file system.
+        short_share: Some(Share { built: &[], tested: &["terrace-env"], skipped: &[] }),
+    },
 ];
 
 impl Platform {
@@ -113,9 +128,24 @@ impl Platform {
         };
         let emulator = self.emulator().first().map(|name| (*name).to_owned());
         let missing = [Some(compiler), emulator].into_iter().flatten().find(|tool| !is_program(tool));
+        let no_wine = matches!(self.runner, Runner::Wine) && !Path::new(wine::PROGRAM).is_file();
+        let missing = missing.or_else(|| no_wine.then(|| wine::PROGRAM.into()));
         let missing =
             missing.or_else(|| (!has_standard_library(self.target)).then(|| "Rust for this target".into()));
         missing.map(|tool| format!("no {tool} (make setup)"))
+    }
+
+    /// Returns a command that starts `program`.
+    pub(super) fn start(&self, program: &Path) -> Command {
+        match self.runner {
+            Runner::Wine => wine::start(program),
+            Runner::Emulator(words) => {
+                let mut command = Command::new(words[0]);
+                command.args(&words[1..]).arg(program);
+                command
+            }
+            _ => Command::new(program),
+        }
     }
 
     /// Returns the emulator and its arguments; empty for the processor.
@@ -139,6 +169,7 @@ impl Runner {
         match self {
             Runner::Processor => "processor",
             Runner::Emulator(words) => words[0],
+            Runner::Wine => "wine64",
             Runner::None(reason) => reason,
         }
     }

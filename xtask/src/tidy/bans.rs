@@ -34,6 +34,7 @@ static BANS: &[Ban] = &[
             BENCH_COMMAND,
             ("crates/terrace-capi/src/", "allocates what a C program frees"),
             ("crates/terrace-capi/build.rs", "lists what to compile"),
+            ("crates/terrace-cli/build.rs", "copies a library of the compiler"),
             ("crates/terrace-cli/src/input.rs", "opens the text files that a user names"),
             ("crates/terrace-cli/src/command/man.rs", "writes pages to a directory that a user names"),
             (

@@ -29,6 +29,8 @@ static SHARED: &[(&str, &str)] = &[
     ("Mutex", "cfg alternatives: with a model checker, and without"),
     ("MutexGuard", "cfg alternatives: with a model checker, and without"),
     ("Condvar", "cfg alternatives: with a model checker, and without"),
+    ("UNREADABLE", "cfg alternatives: the POSIX family, and Windows"),
+    ("NO_DESCRIPTORS", "cfg alternatives: the POSIX family, and Windows"),
 ];
 
 static KEYWORDS: &[&str] = &["struct", "enum", "union", "trait", "type", "const", "static"];

@@ -32,6 +32,7 @@ static ALLOWED: &[(&str, &str)] = &[
     ("crates/terrace-env/src/mapped_slice.rs", "keeps a part of a mapped file together with the file"),
     ("crates/terrace-env/src/prefetch.rs", "prefetches cache lines"),
     ("crates/terrace-env/src/posix", "maps files into memory and locks them"),
+    ("crates/terrace-env/src/windows/calls.rs", "calls Windows"),
     ("crates/terrace-sync/src/fork.rs", "keeps the guards of locks from the start of a fork to its end"),
     (
         "crates/terrace-sync/src/hazard.rs",

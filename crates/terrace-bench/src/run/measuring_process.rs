@@ -1,7 +1,6 @@
 //! Both sides of the measuring process: its start and its main function.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -157,11 +156,22 @@ impl ExternalProgram {
 fn describe_exit(status: ExitStatus, error_output: &str, memory: Option<u64>) -> String {
     let last = error_output.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
     // The kernel kills a process that exceeds the limit of its control group.
-    let limit = memory.filter(|_| status.signal() == Some(libc::SIGKILL));
+    let limit = memory.filter(|_| was_killed(status));
     let limit = limit
         .map(|bytes| format!("; its memory limit of {bytes} bytes may be too small"))
         .unwrap_or_default();
     format!("the measuring process died ({status}){last}{limit}")
+}
+
+/// Returns true if the kernel killed the process. No other system has control groups.
+fn was_killed(status: ExitStatus) -> bool {
+    #[cfg(unix)]
+    return std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGKILL);
+    #[cfg(not(unix))]
+    {
+        let _ = status;
+        false
+    }
 }
 
 /// Reads all messages, so that the process never blocks. Returns the first error.
@@ -212,8 +222,9 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn process_killed_by_memory_limit() {
-        let killed = ExitStatus::from_raw(libc::SIGKILL);
+        let killed: ExitStatus = std::os::unix::process::ExitStatusExt::from_raw(libc::SIGKILL);
         let said = [None, Some(4096)].map(|memory| describe_exit(killed, "", memory));
         let died = "the measuring process died (signal: 9 (SIGKILL))";
         assert_eq!(

@@ -23,6 +23,7 @@ pub mod plan;
 pub mod protocol;
 pub mod resources;
 pub mod rounds;
+#[cfg_attr(windows, path = "without_stop_signal.rs")]
 pub mod stop_signal;
 mod transactions;
 pub mod windows;

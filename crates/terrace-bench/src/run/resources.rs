@@ -1,7 +1,6 @@
 //! Resource usage of this process: processor time, memory, bytes written to storage, disk space.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -56,9 +55,17 @@ pub fn disk_usage(dir: &Path) -> Option<u64> {
         let entry = entry.ok()?;
         // A file may be removed between the listing and this call.
         let Ok(metadata) = entry.metadata() else { continue };
-        sum += if metadata.is_dir() { disk_usage(&entry.path())? } else { metadata.blocks() * 512 };
+        sum += if metadata.is_dir() { disk_usage(&entry.path())? } else { allocated(&metadata) };
     }
     Some(sum)
+}
+
+/// Disk space of a file, or its length on a system that does not tell the space.
+fn allocated(metadata: &fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    return std::os::unix::fs::MetadataExt::blocks(metadata) * 512;
+    #[cfg(not(unix))]
+    metadata.len()
 }
 
 /// Interval at which the processor time is polled.

@@ -103,6 +103,7 @@ extern "C" fn terrace_verify(
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 #[allow(clippy::disallowed_methods, reason = "waits until other threads rest")]
 mod tests {
     use terrace::{Options, WriteOptions};

@@ -1,7 +1,6 @@
 //! `leveldb_env_t`: the default environment, or files in memory.
 
 use std::ffi::c_char;
-use std::os::unix::ffi::OsStrExt;
 
 use terrace::Env;
 
@@ -34,5 +33,6 @@ extern "C" fn leveldb_env_get_test_directory(env: Option<&EnvHandle>) -> *mut c_
         let _ = env?.0.fs.create_dir(&directory);
         Some(directory)
     });
-    directory.map_or(std::ptr::null_mut(), |directory| malloc_c_string(directory.as_os_str().as_bytes()))
+    directory
+        .map_or(std::ptr::null_mut(), |directory| malloc_c_string(directory.as_os_str().as_encoded_bytes()))
 }

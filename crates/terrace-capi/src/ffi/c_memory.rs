@@ -1,9 +1,8 @@
 //! Memory that crosses the interface: borrowed arguments, and `malloc`ed results that the caller
 //! frees.
 
-use std::ffi::{CStr, OsStr, c_char};
+use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Memory of the caller that receives a result, or null.
@@ -55,7 +54,8 @@ pub unsafe fn output_array_from_c<'a, T>(start: *mut T, count: usize) -> &'a mut
     unsafe { std::slice::from_raw_parts_mut(start.cast(), count) }
 }
 
-/// Returns a path of the caller; the empty path if `name` is null.
+/// Returns a path of the caller; the empty path if `name` is null, or no path of the system: names
+/// of Windows are UTF-8 here.
 ///
 /// # Safety
 ///
@@ -66,7 +66,7 @@ pub unsafe fn path_from_c<'a>(name: *const c_char) -> &'a Path {
     }
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
-    Path::new(OsStr::from_bytes(name.to_bytes()))
+    terrace_env::path_from_bytes(name.to_bytes()).unwrap_or(Path::new(""))
 }
 
 /// Returns a `malloc`ed copy of `bytes`; null only if memory is exhausted. An empty slice gets a

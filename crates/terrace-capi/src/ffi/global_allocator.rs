@@ -14,8 +14,61 @@ static MALLOC: Malloc = Malloc;
 /// Alignment of every `malloc` block in bytes.
 const MALLOC_ALIGN: usize = 16;
 
+/// Blocks with an alignment above [`MALLOC_ALIGN`], and the release of all blocks.
+#[cfg(unix)]
+mod aligned {
+    use std::alloc::Layout;
+
+    /// # Safety
+    ///
+    /// The alignment of `layout` is at least that of a pointer.
+    pub(super) unsafe fn alloc(layout: Layout) -> *mut u8 {
+        let mut block = std::ptr::null_mut();
+        // SAFETY: `block` is a valid output pointer. The alignment is a power of two and a multiple
+        // of the pointer size.
+        let failed = unsafe { libc::posix_memalign(&mut block, layout.align(), layout.size()) };
+        if failed == 0 { block.cast() } else { std::ptr::null_mut() }
+    }
+
+    /// # Safety
+    ///
+    /// `block` comes from `malloc` or [`alloc`], and is not used again.
+    #[inline]
+    pub(super) unsafe fn free(block: *mut u8, _layout: Layout) {
+        // SAFETY: `free` accepts blocks of both functions.
+        unsafe { libc::free(block.cast()) };
+    }
+}
+
+/// Blocks with an alignment above [`MALLOC_ALIGN`], and the release of all blocks.
+#[cfg(windows)]
+mod aligned {
+    use std::alloc::Layout;
+
+    /// # Safety
+    ///
+    /// None beyond that of a layout: its alignment is a power of two.
+    pub(super) unsafe fn alloc(layout: Layout) -> *mut u8 {
+        // SAFETY: the alignment is a power of two.
+        unsafe { libc::aligned_malloc(layout.size(), layout.align()) }.cast()
+    }
+
+    /// # Safety
+    ///
+    /// `block` comes from `malloc`, or from [`alloc`] for this layout, and is not used again.
+    #[inline]
+    pub(super) unsafe fn free(block: *mut u8, layout: Layout) {
+        if layout.align() <= super::MALLOC_ALIGN {
+            // SAFETY: the caller's promise. `malloc` returned a block with this alignment.
+            return unsafe { libc::free(block.cast()) };
+        }
+        // SAFETY: the caller's promise. `alloc` returned a block with this alignment.
+        unsafe { libc::aligned_free(block.cast()) };
+    }
+}
+
 // SAFETY: each method calls the C function with the required behaviour. Alignments above
-// `MALLOC_ALIGN` use `posix_memalign`, and `free` accepts blocks of both functions.
+// `MALLOC_ALIGN` use the functions of the module `aligned`.
 unsafe impl GlobalAlloc for Malloc {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -23,18 +76,15 @@ unsafe impl GlobalAlloc for Malloc {
             // SAFETY: `malloc` accepts every size.
             return unsafe { libc::malloc(layout.size()) }.cast();
         }
-        let mut block = std::ptr::null_mut();
-        // SAFETY: `block` is a valid output pointer. The alignment is a power of two above 16, so
-        // also a multiple of the pointer size.
-        let failed = unsafe { libc::posix_memalign(&mut block, layout.align(), layout.size()) };
-        if failed == 0 { block.cast() } else { std::ptr::null_mut() }
+        // SAFETY: the alignment is a power of two above 16.
+        unsafe { aligned::alloc(layout) }
     }
 
     #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
-        // SAFETY: by the contract of `GlobalAlloc`, this allocator returned `block` and it is not
-        // used again.
-        unsafe { libc::free(block.cast()) };
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: by the contract of `GlobalAlloc`, this allocator returned `block` for this layout
+        // and it is not used again.
+        unsafe { aligned::free(block, layout) };
     }
 
     #[inline]
@@ -67,9 +117,9 @@ unsafe impl GlobalAlloc for Malloc {
             // SAFETY: the old block has `layout.size()` bytes and the new one `size`; the copy
             // takes the smaller number. The blocks are distinct.
             unsafe { new_block.copy_from_nonoverlapping(block, layout.size().min(size)) };
-            // SAFETY: by the contract of `GlobalAlloc`, this allocator returned `block` and it is
-            // not used again.
-            unsafe { libc::free(block.cast()) };
+            // SAFETY: by the contract of `GlobalAlloc`, this allocator returned `block` for this
+            // layout and it is not used again.
+            unsafe { aligned::free(block, layout) };
         }
         new_block
     }

@@ -144,6 +144,7 @@ mod tests {
     }
 
     /// The file was opened but not locked, and no other opener holds the lock.
+    #[cfg(unix)]
     #[test]
     fn lock_failures() {
         let os_error = io::Error::from_raw_os_error;
@@ -151,6 +152,7 @@ mod tests {
         check(file("open", os_error(libc::EACCES)), 5, "IO error: db/LOCK: Permission denied");
     }
 
+    #[cfg(unix)]
     #[test]
     fn io_errors() {
         let os_error = io::Error::from_raw_os_error;

@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use clap::Args;
-#[cfg(target_os = "linux")]
-use rustix::process::{Signal as KillSignal, set_parent_process_death_signal};
 use terrace_bench::engine::ENGINES;
 use terrace_bench::report::model::{FORMAT, PhaseInfo, ResultFile, Settings};
 use terrace_bench::report::{compare, html, json, table};
@@ -189,10 +187,9 @@ impl Run for Bench {
 }
 
 fn run_child() -> CommandResult {
-    // The kernel ends this process when its parent is killed; otherwise the run would continue and
-    // fill the disk. On other systems, the next result meets a closed pipe.
-    #[cfg(target_os = "linux")]
-    let _ = set_parent_process_death_signal(Some(KillSignal::KILL));
+    // Otherwise the run would continue after its parent, and fill the disk. On a system without
+    // this call, the next result meets a closed pipe.
+    terrace_env::end_with_parent();
     match measuring_process::serve(io::stdin().lock(), io::stdout()) {
         true => Ok(()),
         false => Err(Failure::Database("this run ended early".into())),

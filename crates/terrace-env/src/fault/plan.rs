@@ -18,6 +18,8 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
+use crate::system::system_errors;
+
 /// Operation that can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)] // The variants are methods of the traits, or have comments.
@@ -128,21 +130,16 @@ static FAULT_NAMES: &[(Fault, &str)] = &[
 impl Errno {
     /// Returns the error as the operating system would report it.
     pub(super) fn to_io_error(self) -> io::Error {
-        #[cfg(unix)]
-        let number = match self {
-            Errno::Eio => libc::EIO,
-            Errno::Enospc => libc::ENOSPC,
-            Errno::Edquot => libc::EDQUOT,
-            Errno::Emfile => libc::EMFILE,
-            Errno::Eintr => libc::EINTR,
-            Errno::Eacces => libc::EACCES,
-            Errno::Erofs => libc::EROFS,
-            Errno::Enosys => libc::ENOSYS,
-        };
-        #[cfg(unix)]
-        return io::Error::from_raw_os_error(number);
-        #[cfg(not(unix))]
-        io::Error::other(format!("planned {self:?}"))
+        io::Error::from_raw_os_error(match self {
+            Errno::Eio => system_errors::EIO,
+            Errno::Enospc => system_errors::ENOSPC,
+            Errno::Edquot => system_errors::EDQUOT,
+            Errno::Emfile => system_errors::EMFILE,
+            Errno::Eintr => system_errors::EINTR,
+            Errno::Eacces => system_errors::EACCES,
+            Errno::Erofs => system_errors::EROFS,
+            Errno::Enosys => system_errors::ENOSYS,
+        })
     }
 }
 

@@ -10,11 +10,9 @@ use super::platform;
 use super::reopened_file::ReopenedFile;
 use crate::error::{FileError, Result};
 use crate::fs::{SequentialFile, WritableFile};
+use crate::shared_files;
 use crate::sticky_sync::StickySync;
-
-/// Size of the write buffer, in bytes. Four times LevelDB's size reduces the cost of page-cache
-/// writes of tables by an eighth. Larger buffers gain nothing more.
-const WRITABLE_FILE_BUFFER_SIZE: usize = 256 * 1024;
+use crate::write_buffer::WriteBuffer;
 
 /// File that is read from its start.
 pub(super) struct PosixSequentialFile {
@@ -65,26 +63,24 @@ fn read_once(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
 
 /// Reads until `buf` is full or the file ends, and returns the number of bytes.
 pub(super) fn read_fully(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-    let mut done = 0;
-    while done < buf.len() {
-        match read_once(file, offset.saturating_add(done as u64), &mut buf[done..])? {
-            0 => break,
-            n => done += n,
-        }
-    }
-    Ok(done)
+    shared_files::read_fully(offset, buf, |offset, buf| read_once(file, offset, buf))
 }
 
 /// File that is appended to through a buffer.
 pub(super) struct PosixWritableFile {
+    target: AppendedFile,
+    buffer: WriteBuffer,
+    syncs: StickySync,
+}
+
+/// File that takes the bytes of a buffer.
+struct AppendedFile {
     path: PathBuf,
     file: Option<File>, // None after `close`, and while the descriptor is released.
     released: Option<ReopenedFile>,
     /// Size of the file in bytes, without the buffer.
     len: u64,
     size_limit: FileSizeLimit,
-    buffer: Vec<u8>,
-    syncs: StickySync,
 }
 
 impl PosixWritableFile {
@@ -96,16 +92,20 @@ impl PosixWritableFile {
     /// Creates a writer that appends to `file`, which has `len` bytes.
     pub(super) fn with_len(path: &Path, file: File, len: u64) -> PosixWritableFile {
         PosixWritableFile {
-            path: path.to_path_buf(),
-            file: Some(file),
-            released: None,
-            len,
-            size_limit: FileSizeLimit::default(),
-            buffer: Vec::new(),
+            target: AppendedFile {
+                path: path.to_path_buf(),
+                file: Some(file),
+                released: None,
+                len,
+                size_limit: FileSizeLimit::default(),
+            },
+            buffer: WriteBuffer::default(),
             syncs: StickySync::default(),
         }
     }
+}
 
+impl AppendedFile {
     fn write(&mut self, data: &[u8]) -> Result<()> {
         let end = self.len.saturating_add(data.len() as u64);
         self.size_limit.check(end).map_err(|e| FileError::new("write", &self.path, e))?;
@@ -128,14 +128,6 @@ impl PosixWritableFile {
         }
     }
 
-    /// Returns false if there is no memory for `more` buffered bytes.
-    fn reserve_buffer(&mut self, more: usize) -> bool {
-        let used = self.buffer.len();
-        // The size doubles, so that a small file has a small buffer, up to exactly the maximum.
-        let wanted = (used + more).next_power_of_two().min(WRITABLE_FILE_BUFFER_SIZE);
-        self.buffer.try_reserve_exact(wanted.saturating_sub(used)).is_ok()
-    }
-
     /// Returns the file, which is opened again if its descriptor was released.
     fn open_file(&mut self) -> Result<&File> {
         if let Some(released) = &self.released {
@@ -151,56 +143,35 @@ impl PosixWritableFile {
 
 impl WritableFile for PosixWritableFile {
     fn append(&mut self, data: &[u8]) -> Result<()> {
-        if self.buffer.len() + data.len() > WRITABLE_FILE_BUFFER_SIZE {
-            self.flush()?;
-        }
-        if data.len() >= WRITABLE_FILE_BUFFER_SIZE {
-            return self.write(data);
-        }
-        self.open_file()?;
-        if !self.reserve_buffer(data.len()) {
-            self.flush()?;
-            return self.write(data);
-        }
-        self.buffer.extend_from_slice(data);
-        Ok(())
+        self.target.open_file()?;
+        self.buffer.append(data, |bytes| self.target.write(bytes))
     }
 
-    /// Empties the buffer even after an error: an unknown part of it was written, and must not be
-    /// written twice.
     fn flush(&mut self) -> Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
-        }
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let written = self.write(&buffer);
-        buffer.clear();
-        self.buffer = buffer;
-        written
+        self.buffer.flush(|bytes| self.target.write(bytes))
     }
 
     fn sync(&mut self) -> Result<()> {
         self.flush()?;
-        self.open_file()?;
-        let Some(file) = &self.file else { return Ok(()) };
-        self.syncs
-            .sync_with(|| platform::sync_file(file).map_err(|e| FileError::new("fdatasync", &self.path, e)))
+        self.target.open_file()?;
+        let AppendedFile { path, file: Some(file), .. } = &self.target else { return Ok(()) };
+        self.syncs.sync_with(|| platform::sync_file(file).map_err(|e| FileError::new("fdatasync", path, e)))
     }
 
     fn close(&mut self) -> Result<()> {
         let flushed = self.flush();
-        self.file = None;
-        self.released = None;
+        self.target.file = None;
+        self.target.released = None;
         flushed
     }
 
     fn release_descriptor(&mut self) {
         if self.buffer.is_empty()
-            && let Some(file) = &self.file
-            && let Ok(released) = ReopenedFile::new(&self.path, file)
+            && let Some(file) = &self.target.file
+            && let Ok(released) = ReopenedFile::new(&self.target.path, file)
         {
-            self.released = Some(released);
-            self.file = None;
+            self.target.released = Some(released);
+            self.target.file = None;
         }
     }
 }

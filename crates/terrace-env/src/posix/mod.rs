@@ -10,6 +10,7 @@
 //!             +-- file_size_limit     maximum size of files, checked before each write
 //!             +-- log_file            logs, mapped (mapped_log) or appended
 //!             +-- log_method          choice between the two (xfs_geometry)
+//!             +-- system_errors       errors that the rest of the crate distinguishes
 //!             +-- platform            calls that Linux and Apple's systems have in different forms
 //!             +-- process             processor times of this process
 //!             +-- lock                database lock against every kind of LevelDB
@@ -42,6 +43,7 @@ pub(crate) mod platform;
 mod process;
 mod random_access_file;
 mod reopened_file;
+pub(crate) mod system_errors;
 #[cfg(target_os = "linux")]
 mod xfs_geometry;
 
@@ -58,6 +60,7 @@ use crate::fs::{
     AccessMode, DirectoryStamp, FileIdentity, FileLock, FileSystem, LiveFile, LockMode, LogFile, MappedLogs,
     RandomAccessFile, SequentialFile, WritableFile,
 };
+use crate::shared_files::{self, open_error};
 pub(crate) use fork::{fork_count, watch_forks};
 use limits::ResourceLimits;
 use log_file::PosixLogFile;
@@ -88,6 +91,9 @@ impl PosixFs {
         PosixFs { limits, refused_directory_sync: Arc::default() }
     }
 }
+
+/// File system of the system that this build is for.
+pub use PosixFs as SystemFs;
 
 impl fmt::Debug for PosixFs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -161,30 +167,19 @@ impl FileSystem for PosixFs {
     }
 
     fn absolute(&self, path: &Path) -> PathBuf {
-        std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+        shared_files::absolute(path)
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        match path.try_exists() {
-            Err(e) if is_circular_link(&e) => Ok(false),
-            exists => exists.map_err(|e| FileError::new("stat", path, e)),
-        }
+        shared_files::exists(path, is_circular_link)
     }
 
     fn is_dir(&self, path: &Path) -> Result<bool> {
-        match fs::metadata(path) {
-            Ok(metadata) => Ok(metadata.is_dir()),
-            Err(e) if e.kind() == io::ErrorKind::NotFound || is_circular_link(&e) => Ok(false),
-            Err(e) => Err(FileError::new("stat", path, e)),
-        }
+        shared_files::is_dir(path, is_circular_link)
     }
 
     fn is_symlink(&self, path: &Path) -> Result<bool> {
-        match fs::symlink_metadata(path) {
-            Ok(metadata) => Ok(metadata.is_symlink()),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(FileError::new("stat", path, e)),
-        }
+        shared_files::is_symlink(path)
     }
 
     fn check_writable(&self, dir: &Path) -> Result<()> {
@@ -194,7 +189,7 @@ impl FileSystem for PosixFs {
     }
 
     fn file_size(&self, path: &Path) -> Result<u64> {
-        fs::metadata(path).map(|metadata| metadata.len()).map_err(|e| FileError::new("stat", path, e))
+        shared_files::file_size(path)
     }
 
     fn free_space(&self, dir: &Path) -> Result<u64> {
@@ -203,21 +198,15 @@ impl FileSystem for PosixFs {
     }
 
     fn modified_us(&self, path: &Path) -> Result<u64> {
-        let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
-        let modified = modified.map_err(|e| FileError::new("stat", path, e))?;
-        let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Ok(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+        shared_files::modified_us(path)
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<OsString>> {
-        let entries = fs::read_dir(dir).and_then(|entries| {
-            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()
-        });
-        entries.map_err(|e| FileError::new("list", dir, e))
+        shared_files::list(dir)
     }
 
     fn create_dir(&self, dir: &Path) -> Result<()> {
-        fs::create_dir(dir).map_err(|e| FileError::new("mkdir", dir, e))
+        shared_files::create_dir(dir)
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<()> {
@@ -233,10 +222,7 @@ impl FileSystem for PosixFs {
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::hard_link(from, to).map_err(|e| match is_refused_link(&e) {
-            true => FileError::new("link", from, io::Error::new(io::ErrorKind::Unsupported, e)),
-            false => FileError::new("link", to, e),
-        })
+        shared_files::link(from, to, is_refused_link)
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
@@ -285,10 +271,6 @@ fn is_refused_link(e: &io::Error) -> bool {
     const REFUSALS: [i32; 6] =
         [libc::EXDEV, libc::EMLINK, libc::EPERM, libc::ENOSYS, libc::ENOTSUP, libc::EOPNOTSUPP];
     e.raw_os_error().is_some_and(|errno| REFUSALS.contains(&errno))
-}
-
-fn open_error(path: &Path) -> impl Fn(io::Error) -> FileError {
-    move |e| FileError::new("open", path, e)
 }
 
 #[cfg(test)]

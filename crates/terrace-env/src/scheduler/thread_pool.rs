@@ -27,13 +27,7 @@ use terrace_sync::{
 
 use super::{Priority, ScheduledJob, Scheduler};
 use crate::MemMapping;
-#[cfg(unix)]
-use crate::posix::has_little_address_space;
-
-#[cfg(not(unix))]
-fn has_little_address_space() -> bool {
-    false
-}
+use crate::system::has_little_address_space;
 
 /// Flush threads of the shared pool: one can use the processor while the other waits for the disk.
 const SHARED_FLUSH_THREADS: usize = 2;

@@ -46,7 +46,8 @@ fn first_call_and_repeat() {
 /// The errors are the system's, so that injected errors equal real ones.
 #[test]
 fn errors_carry_the_errno() {
-    for (name, errno) in [
+    #[cfg(unix)]
+    let codes = [
         ("ENOSPC", libc::ENOSPC),
         ("EDQUOT", libc::EDQUOT),
         ("EACCES", libc::EACCES),
@@ -54,7 +55,13 @@ fn errors_carry_the_errno() {
         ("EINTR", libc::EINTR),
         ("EIO", libc::EIO),
         ("EMFILE", libc::EMFILE),
-    ] {
+    ];
+    // Windows: disk full, quota exceeded, access denied, write protected, device error, too many
+    // open files.
+    #[cfg(windows)]
+    let codes =
+        [("ENOSPC", 112), ("EDQUOT", 1295), ("EACCES", 5), ("EROFS", 19), ("EIO", 1117), ("EMFILE", 4)];
+    for (name, errno) in codes {
         let reason = std::io::Error::from_raw_os_error(errno);
         let (_, fs) = faulty(&format!("sync-dir * #1 once {name}"));
         let error = fs.sync_dir(Path::new("/")).unwrap_err();

@@ -11,6 +11,10 @@ mod hostile_files;
 mod locks;
 #[cfg(unix)]
 mod mapped_log;
+#[cfg(windows)]
+mod windows_files;
+#[cfg(windows)]
+mod windows_locks;
 
 use std::path::Path;
 

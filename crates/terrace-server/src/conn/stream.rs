@@ -5,8 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
+
+use crate::unix_sockets::UnixStream;
 
 /// Socket of a client, registered at the runtime of a worker.
 #[derive(Debug)]

@@ -17,6 +17,7 @@ use super::stream::Stream;
 use crate::resp::{ArgRange, Reply};
 use crate::shared::Shared;
 use crate::store::Scratch;
+use crate::unix_sockets::{AcceptedStream, UnixStream};
 
 /// Size of the buffer that all connections of a worker share, in bytes.
 const READ_BUFFER: usize = 64 << 10;
@@ -51,7 +52,7 @@ pub(crate) enum Socket {
     Tcp(std::net::TcpStream),
     /// TCP before the TLS handshake.
     Tls(std::net::TcpStream),
-    Unix(std::os::unix::net::UnixStream),
+    Unix(AcceptedStream),
 }
 
 impl Socket {
@@ -71,7 +72,7 @@ impl Socket {
     async fn open(self, shared: &Shared) -> std::io::Result<Stream> {
         Ok(match self {
             Socket::Tcp(socket) => Stream::Tcp(tokio::net::TcpStream::from_std(socket)?),
-            Socket::Unix(socket) => Stream::Unix(tokio::net::UnixStream::from_std(socket)?),
+            Socket::Unix(socket) => Stream::Unix(UnixStream::from_std(socket)?),
             Socket::Tls(socket) => {
                 let Some(tls) = &shared.tls else { return Err(std::io::ErrorKind::Unsupported.into()) };
                 let _handshake = Handshake::begin(shared);

@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "calls a C library")]
 
 use std::ffi::{CString, c_char};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::rc::Rc;
@@ -70,7 +69,7 @@ fn take_c_string(api: &Api, raw: *mut c_char) -> Option<String> {
 }
 
 fn c_path(path: &Path) -> CString {
-    CString::new(path.as_os_str().as_bytes()).expect("test paths have no zero byte")
+    CString::new(path.as_os_str().as_encoded_bytes()).expect("test paths have no zero byte")
 }
 
 pub(super) fn repair(api: &'static Api, path: &Path, settings: &Settings) -> Result<(), StockError> {

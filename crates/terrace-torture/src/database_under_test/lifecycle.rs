@@ -39,7 +39,7 @@ impl TerraceUnderTest {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, unix))]
     pub(crate) fn files_and_lengths(&self) -> Vec<(String, u64)> {
         let files = self.files().unwrap();
         let mut names = file_names(&*files, &self.path).unwrap();

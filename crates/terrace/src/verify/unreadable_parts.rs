@@ -154,8 +154,8 @@ mod tests {
         }
     }
 
-    /// Error number of a bad sector, `EIO`, on Linux and on BSD.
-    const EIO: i32 = 5;
+    /// Error number of a bad sector: `EIO` on Linux and on BSD, `ERROR_IO_DEVICE` on Windows.
+    const EIO: i32 = if cfg!(windows) { 1117 } else { 5 };
 
     impl SequentialFile for BadSector {
         fn read(&mut self, buf: &mut [u8]) -> terrace_env::Result<usize> {

@@ -15,6 +15,7 @@ fn debug_texts_are_short() {
     let level = db.levels().into_iter().find(|level| !level.files.is_empty()).unwrap();
     let size = level.files[0].size;
     let number = level.files[0].number;
+    let lock = std::path::Path::new("db").join("LOCK").display().to_string();
     let locked = Db::open("db", &options).unwrap_err();
     let read_options = ReadOptions::default().prefix(b"k\xff");
     let operation = BatchOp::Put { key: b"key", value: &[7; 3000] };
@@ -25,7 +26,7 @@ fn debug_texts_are_short() {
         (format!("{batch:?}"), "[\"put key (3000 bytes)\"]".to_owned()),
         (format!("{operation:?}"), "Put(key (3000 bytes))".to_owned()),
         (format!("{:?}", level.files[0]), format!("TableInfo({number}: {size} bytes, 'key' to 'key')")),
-        (format!("{locked:?}"), "Io(lock db/LOCK: the database is already open in this process)".to_owned()),
+        (format!("{locked:?}"), format!("Io(lock {lock}: the database is already open in this process)")),
         (format!("{:?}", compress::SNAPPY), "Codec(snappy)".to_owned()),
     ] {
         assert_eq!(text, expect);

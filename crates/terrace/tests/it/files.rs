@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use terrace_env::{FileSystem, SystemFs};
+
 /// Returns the files whose name begins or ends with `part`, by name.
 pub(crate) fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = names(dir)
@@ -51,12 +53,13 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Removes a file.
+/// Removes a file. Its name is free at once on each system, also if a database has it open.
 pub(crate) fn remove(path: &Path) {
-    std::fs::remove_file(path).unwrap();
+    SystemFs::new().remove(path).unwrap();
 }
 
 /// Changes the permission bits of a file or directory.
+#[cfg(unix)]
 pub(crate) fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
 }

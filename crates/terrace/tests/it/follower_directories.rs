@@ -1,18 +1,23 @@
 //! Followers of directories that they cannot follow, or cannot write to.
 
+#[cfg(unix)]
 use std::io::Write;
+#[cfg(unix)]
 use std::process::Command;
 
 use terrace::{Db, ErrorKind, FollowOptions, Options};
 use terrace_format::log::RecordWriter;
+#[cfg(unix)]
 use terrace_testkit::emulator;
 
 use crate::followers::{busy, write_history};
 use crate::{files, process};
 
 /// A user other than root. Root reads files without a permission.
+#[cfg(unix)]
 const USER: &str = "54321";
 
+#[cfg(unix)]
 fn not_tested(reason: &str) {
     // Not captured by the test harness.
     let _ = writeln!(std::io::stderr(), "NOT TESTED: {reason}");
@@ -74,6 +79,7 @@ fn rocksdb_directory() {
 }
 
 /// Command that executes its last arguments as a user without special rights.
+#[cfg(unix)]
 fn unprivileged(is_root: bool) -> Command {
     let mut shell = Command::new("sh");
     let user = match is_root {
@@ -86,6 +92,7 @@ fn unprivileged(is_root: bool) -> Command {
 
 /// Each file without permission gives an error that names it, and the follower works again after
 /// the permission is back.
+#[cfg(unix)]
 #[test]
 fn directory_without_permission() {
     let directory = tempfile::tempdir().unwrap();
@@ -129,6 +136,7 @@ fn directory_without_permission() {
 }
 
 /// A follower on a read-only mount of the directory, whose writer has it mounted for writing.
+#[cfg(unix)]
 #[test]
 fn read_only_mount() {
     let directory = tempfile::tempdir().unwrap();

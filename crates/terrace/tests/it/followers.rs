@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace::{Db, Env, Error, ErrorKind, FollowOptions, Options, ReadOptions, RepairOptions, WriteBatch};
-use terrace_env::posix::PosixFs;
+#[cfg(unix)]
+use terrace_env::SystemFs;
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock_leveldb::stock_leveldb_or_skip;
 use terrace_torture::followed_history::{self, ExpectedState};
@@ -252,6 +253,7 @@ fn another_process_follows() {
 }
 
 /// Tables are mapped, so that a follower of many tables needs few descriptors.
+#[cfg(unix)]
 #[test]
 fn few_descriptors() {
     let directory = tempfile::tempdir().unwrap();
@@ -304,8 +306,9 @@ fn missing_table() {
     check_error(&path, ErrorKind::Corruption, "is missing, but the MANIFEST lists it");
 }
 
+#[cfg(unix)]
 fn copy_database(from: &Path, to: &Path) {
-    terrace_env::FileSystem::create_dir(&PosixFs::new(), to).unwrap();
+    terrace_env::FileSystem::create_dir(&SystemFs::new(), to).unwrap();
     for (name, bytes) in files::contents(from) {
         files::write(&to.join(name), &bytes);
     }
@@ -322,6 +325,7 @@ fn check_replaced(follower: &Db, reason: &str) {
     assert!(matches!(follower.iter().next(), Some(Err(Error::Replaced { .. }))));
 }
 
+#[cfg(unix)] // Windows keeps a directory whose files are open.
 #[test]
 fn database_that_was_replaced() {
     let directory = tempfile::tempdir().unwrap();
@@ -352,7 +356,7 @@ fn database_that_was_replaced() {
     let db = Db::open(&exchanged, &busy()).unwrap();
     write_history(&db, 1..=5000);
     db.close().unwrap();
-    let fs = PosixFs::new();
+    let fs = SystemFs::new();
     terrace_env::FileSystem::rename(&fs, &path, &directory.path().join("old")).unwrap();
     terrace_env::FileSystem::rename(&fs, &exchanged, &path).unwrap();
     check_replaced(&restored, "another directory has its name");
@@ -466,13 +470,14 @@ fn database_that_was_repaired() {
 }
 
 /// Tables stay readable with any limits, also after their removal.
+#[cfg(unix)]
 #[test]
 fn limits_on_open_files_and_mappings() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
     let db = Db::open(&path, &busy().max_file_size(Some(1 << 20))).unwrap();
     write_history(&db, 1..=20_000);
-    let env = Env { fs: Arc::new(PosixFs::with_limits(0, 0, 0)), ..Env::system() };
+    let env = Env { fs: Arc::new(SystemFs::with_limits(0, 0, 0)), ..Env::system() };
     for paranoid in [false, true] {
         let options = busy().env(env.clone()).max_open_files(0).paranoid_checks(paranoid);
         let follower = follow(&path, &options);

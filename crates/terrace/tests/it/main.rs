@@ -34,8 +34,10 @@
 //!   repair                 repaired databases hold the entries of an ordered map
 //!   space_reclaim          background compactions reclaim the space of deleted entries
 //!   subcompactions         compactions on several threads
+//!   system_errors          texts of the errors of the system
 //!   threads                concurrent readers and writers see consistent states
 //!   transactions           transactions are isolated and agree with an ordered map
+//!   windows                names, open files and locks of Windows
 //!   write_stalls           write stalls are counted and logged
 //!   wrong_tables           exchanged, lengthened and cut table files give no wrong answer
 //! ```
@@ -80,7 +82,9 @@ mod repair;
 mod shared_budget;
 mod space_reclaim;
 mod subcompactions;
+mod system_errors;
 mod threads;
 mod transactions;
+mod windows;
 mod write_stalls;
 mod wrong_tables;

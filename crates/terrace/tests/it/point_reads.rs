@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace::{BlockCache, Db, Env, Options, ReadOptions, Snapshot};
-use terrace_env::posix::PosixFs;
+#[cfg(unix)]
+use terrace_env::SystemFs;
 use terrace_env::{DeterministicScheduler, Random, SeededRandom};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -56,12 +57,13 @@ fn point_reads_match_an_ordered_map() {
 }
 
 /// Without mmap, `multi_get` prefetches blocks from storage.
+#[cfg(unix)]
 #[test]
 fn point_reads_without_mmap_match_an_ordered_map() {
     let dir = tempfile::tempdir().unwrap();
     check_steps(&open_small_cache_in(
         dir.path(),
-        Env::with_file_system(Arc::new(PosixFs::with_limits(0, 0, 100))),
+        Env::with_file_system(Arc::new(SystemFs::with_limits(0, 0, 100))),
     ));
 }
 

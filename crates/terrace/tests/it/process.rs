@@ -14,19 +14,24 @@ const DATABASE: &str = "TERRACE_TEST_DATABASE";
 
 /// Runs `task` on the database at `path` in another process. Returns `ok` or the error.
 pub(crate) fn run_in_other_process(task: &str, path: &Path) -> String {
-    run_by(Command::new("env"), task, path)
+    run(emulator::command(std::env::current_exe().unwrap()), task, path)
 }
 
 /// Runs `task` like [`run_in_other_process`], by a program that executes its last arguments.
+#[cfg(unix)]
 pub(crate) fn run_by(program: Command, task: &str, path: &Path) -> String {
     run_copy_by(program, &std::env::current_exe().unwrap(), task, path)
 }
 
 /// Runs `task` like [`run_by`], in `copy` of this test binary.
+#[cfg(unix)]
 pub(crate) fn run_copy_by(mut program: Command, copy: &Path, task: &str, path: &Path) -> String {
-    let output = program
-        .args(emulator::words())
-        .arg(copy)
+    program.args(emulator::words()).arg(copy);
+    run(program, task, path)
+}
+
+fn run(mut test_binary: Command, task: &str, path: &Path) -> String {
+    let output = test_binary
         .args(["--exact", "process::task", "--nocapture"])
         .env(TASK, task)
         .env(DATABASE, path)

@@ -1,6 +1,6 @@
 //! Uncompressed blocks of mapped tables, which reads search in the mapping: equal results for all
 //! codecs and kinds of files, and files that change or disappear under a reader.
-
+#![cfg(unix)] // Windows maps no tables.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

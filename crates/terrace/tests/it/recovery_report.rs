@@ -172,7 +172,8 @@ fn unreadable_log() {
     let options = Options::default().env(Env::with_file_system(Arc::new(fs)));
     assert_eq!(Db::open_read_only("db", &options).unwrap_err().kind(), ErrorKind::Io);
     let db = Db::open_damaged("db", &options).unwrap();
-    assert!(db.recovery().damage[0].message.contains("(os error 5)"), "{:?}", db.recovery());
+    let error = crate::system_errors::input_output();
+    assert!(db.recovery().damage[0].message.contains(&error), "{:?}", db.recovery());
     let report = verify("db", &options).unwrap();
-    assert!(report.problems.iter().any(|problem| problem.message.contains("(os error 5)")), "{report}");
+    assert!(report.problems.iter().any(|problem| problem.message.contains(&error)), "{report}");
 }

@@ -1,8 +1,12 @@
 //! The databases of a process share one memory budget.
 #![allow(clippy::disallowed_methods, reason = "creates a control group")]
 
+#[cfg(unix)]
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(unix)]
+use std::path::PathBuf;
+#[cfg(unix)]
 use std::process::Command;
 
 use terrace::{BlockCache, Db, Env, Options};
@@ -14,6 +18,7 @@ const MB: u64 = 1 << 20;
 const DATABASES: usize = 25;
 const KEYS: u32 = 4_000;
 /// Memory limit of that process in bytes, including the page cache.
+#[cfg(unix)]
 const MEMORY_LIMIT: u64 = 64 * MB;
 
 fn key(n: u32) -> Vec<u8> {
@@ -49,8 +54,10 @@ pub(crate) fn fill_many_databases(path: &Path) -> terrace::Result<()> {
 }
 
 /// Control group with a memory limit, of either version.
+#[cfg(unix)]
 struct MemoryCgroup(PathBuf);
 
+#[cfg(unix)]
 impl MemoryCgroup {
     /// Returns None if the process may not create a group.
     fn create(bytes: u64) -> Option<MemoryCgroup> {
@@ -67,6 +74,7 @@ impl MemoryCgroup {
     }
 }
 
+#[cfg(unix)]
 impl Drop for MemoryCgroup {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.0);
@@ -75,6 +83,7 @@ impl Drop for MemoryCgroup {
 
 /// Symptom: a process with 100 databases was killed in a container of 256 MiB. Cause: each database
 /// took half of the memory limit. Guarantee: all databases together take half of it.
+#[cfg(unix)]
 #[test]
 fn many_databases_under_a_memory_limit() {
     let Some(group) = MemoryCgroup::create(MEMORY_LIMIT) else {

@@ -112,6 +112,11 @@ pub(crate) fn set_unsent_timeout(socket: BorrowedFd<'_>, timeout: Duration) -> i
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Returns false: the system has no such call.
+pub(crate) fn end_with_parent() -> bool {
+    false
+}
+
 fn to_offset(value: u64) -> rustix::io::Result<libc::off_t> {
     libc::off_t::try_from(value).map_err(|_| Errno::FBIG)
 }

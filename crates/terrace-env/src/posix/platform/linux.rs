@@ -72,3 +72,9 @@ pub(crate) fn set_unsent_timeout(socket: BorrowedFd<'_>, timeout: Duration) -> i
     let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
     Ok(rustix::net::sockopt::set_tcp_user_timeout(socket, milliseconds)?)
 }
+
+/// Asks the kernel to kill this process when its parent ends.
+pub(crate) fn end_with_parent() -> bool {
+    use rustix::process::{Signal, set_parent_process_death_signal};
+    set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
+}

@@ -11,6 +11,7 @@
 //!   use_huge_pages      MADV_HUGEPAGE                 none: the system decides
 //!   abstract_address    name that begins with byte 0  none
 //!   set_unsent_timeout  TCP_USER_TIMEOUT              TCP_RXT_CONNDROPTIME
+//!   end_with_parent     PR_SET_PDEATHSIG              none
 //! ```
 //!
 //! A new system of the POSIX family is a file of this folder with these functions.

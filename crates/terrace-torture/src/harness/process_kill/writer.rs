@@ -14,8 +14,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use terrace::{Db, Env, MappedLogs, Options, WriteBatch, WriteOptions};
+use terrace_env::SystemFs;
 use terrace_env::fault::{FaultFs, FaultPlan};
-use terrace_env::posix::PosixFs;
 use terrace_testkit::op::{ValueSpec, Write};
 use terrace_testkit::rng::Rng;
 use terrace_testkit::settings::Settings;
@@ -211,5 +211,5 @@ impl<'a> TerraceWriter<'a> {
 fn fault_env(job: &WriterJob) -> Result<Env, String> {
     let Some(text) = &job.fault_plan else { return Ok(Env::system()) };
     let plan: FaultPlan = text.parse().map_err(|error| format!("{text}: {error:?}"))?;
-    Ok(Env::with_file_system(Arc::new(FaultFs::new(Arc::new(PosixFs::new()), plan))))
+    Ok(Env::with_file_system(Arc::new(FaultFs::new(Arc::new(SystemFs::new()), plan))))
 }
