@@ -91,6 +91,8 @@ pub(crate) struct CompactionLimits {
     pub(crate) target_file_size: u64,
     /// True if tables of a large level may be larger, which limits their number.
     pub(crate) scales_with_level: bool,
+    /// Size of one compaction of a sliced compaction, in bytes.
+    pub(crate) slice_bytes: u64,
 }
 
 /// Number of level-0 files that triggers a compaction. The value is that of LevelDB.

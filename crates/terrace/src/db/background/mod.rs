@@ -83,7 +83,7 @@ impl DbInner {
     fn is_picker_due(&self, state: &DbState) -> bool {
         let version = &state.version_set.version;
         if state.load_state.is_load_running() {
-            lazy_leveled::is_due(version, state.sliced_compaction)
+            lazy_leveled::is_due(version, state.sliced_compaction, &self.compaction_limits)
         } else {
             leveled::highest_score(version).1 >= 1.0
         }
