@@ -433,6 +433,24 @@ pub trait LogFile: Debug + Send + Sync {
     /// and of the file; or a file that ends within them. A power cut does not keep this order.
     fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()>;
 
+    /// Returns true if [`LogFile::write_large_record`] writes a record faster than one write for
+    /// each of its fragments.
+    fn takes_large_records(&self) -> bool {
+        false
+    }
+
+    /// Writes all fragments of one record: `parts`, one after the other, from `offset`. The first
+    /// part of a fragment is its header. Only a log that [takes large
+    /// records](LogFile::takes_large_records) has this method.
+    ///
+    /// An error leaves no part of the record, if the log [is intact](LogFile::is_intact). A crash of
+    /// the process leaves the record; or zeros from the start of one of its fragments to the end of
+    /// the file; or a file that ends within the record.
+    fn write_large_record(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
+        let _ = (offset, parts);
+        Err(FileError::new("write", Path::new("log"), io::ErrorKind::Unsupported.into()))
+    }
+
     /// Returns true if no failed write has left bytes in the file. The same write may then be
     /// repeated, for example after a full disk has space again.
     fn is_intact(&self) -> bool;

@@ -8,7 +8,7 @@ pub use batch_op::{BatchOps, BatchRef, validate};
 
 use std::fmt;
 
-use crate::coding::{MAX_VARINT32_LEN, put_length_prefixed_slice};
+use crate::coding::{MAX_VARINT32_LEN, put_length_prefixed_slice, put_varint32};
 use crate::decode_error::DecodeError;
 use crate::key::{SequenceNumber, ValueType};
 
@@ -458,17 +458,32 @@ impl<'a> IntoIterator for &'a WriteBatch {
 /// assert_eq!(record, batch.as_bytes());
 /// ```
 pub fn encode_single_op(record: &mut Vec<u8>, sequence: SequenceNumber, key: &[u8], value: Option<&[u8]>) {
+    record.reserve(MAX_SINGLE_OP_OVERHEAD + key.len() + value.map_or(0, <[u8]>::len));
+    encode_single_op_head(record, sequence, key, value);
+    record.extend_from_slice(value.unwrap_or_default());
+}
+
+/// Maximum number of bytes of a record of one operation besides its key and its value.
+const MAX_SINGLE_OP_OVERHEAD: usize = BATCH_HEADER_SIZE + 1 + 2 * MAX_VARINT32_LEN;
+
+/// Appends the record of [`encode_single_op`] without the bytes of the value, which are its end.
+#[inline]
+pub fn encode_single_op_head(
+    record: &mut Vec<u8>,
+    sequence: SequenceNumber,
+    key: &[u8],
+    value: Option<&[u8]>,
+) {
     let kind = if value.is_some() { ValueType::Value } else { ValueType::Deletion };
     let mut header = [0; BATCH_HEADER_SIZE + 1];
     header[..COUNT_OFFSET].copy_from_slice(&sequence.to_le_bytes());
     header[COUNT_OFFSET..BATCH_HEADER_SIZE].copy_from_slice(&1u32.to_le_bytes());
     header[BATCH_HEADER_SIZE] = kind as u8;
-    let slices = key.len() + value.map_or(0, <[u8]>::len) + 2 * MAX_VARINT32_LEN;
-    record.reserve(header.len() + slices);
+    record.reserve(MAX_SINGLE_OP_OVERHEAD + key.len());
     record.extend_from_slice(&header);
     put_length_prefixed_slice(record, key);
     if let Some(value) = value {
-        put_length_prefixed_slice(record, value);
+        put_varint32(record, u32::try_from(value.len()).expect("values are shorter than 4 GiB"));
     }
 }
 

@@ -99,6 +99,8 @@ counters! {
     LevelDbHandovers "leveldb_handovers" 0,
     /// Turns of engines that open one directory one after the other.
     EngineTurns "engine_turns" 10_000,
+    /// Trees of interrupted loads with levels above LevelDB's limits, which another engine continued.
+    UnsettledTrees "unsettled_trees" 0,
     /// Acknowledged batches that LevelDB or goleveldb have lost without Terrace.
     KnownLosses "known_losses" 0,
     /// Damaged databases that both engines repaired.

@@ -57,6 +57,7 @@ pub static HARNESSES: &[Harness] = &[
     model::MODEL_ON_DISK,
     model::metamorphic::METAMORPHIC,
     crash::CRASH,
+    crash::SETTLE_CRASH,
     recovery_crash::RECOVERY_CRASH,
     io_errors::IO_ERRORS,
     bit_rot::BIT_ROT,
@@ -88,6 +89,8 @@ pub static HARNESSES: &[Harness] = &[
     readers::READERS_OF_THE_FORMAT,
     #[cfg(target_os = "linux")]
     alternate::ALTERNATE,
+    #[cfg(target_os = "linux")]
+    alternate::interrupted_loads::INTERRUPTED_LOADS,
     fuzz::FUZZ,
     coverage_guided::COVERAGE_GUIDED,
 ];

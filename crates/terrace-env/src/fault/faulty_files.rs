@@ -183,6 +183,22 @@ impl LogFile for FaultyLogFile {
         Err(self.injector.injected_error(fault, "write"))
     }
 
+    fn takes_large_records(&self) -> bool {
+        self.file.takes_large_records()
+    }
+
+    /// A short write has the first half of the parts.
+    fn write_large_record(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
+        let Some(fault) = self.injector.fault_for_call(FileOp::WriteAt) else {
+            return self.file.write_large_record(offset, parts);
+        };
+        if fault == Fault::ShortWrite {
+            self.is_torn.store(true, Ordering::Relaxed);
+            self.file.write_large_record(offset, &parts[..parts.len() / 2])?;
+        }
+        Err(self.injector.injected_error(fault, "write"))
+    }
+
     fn is_intact(&self) -> bool {
         self.file.is_intact() && !self.is_torn.load(Ordering::Relaxed)
     }

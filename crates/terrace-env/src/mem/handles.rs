@@ -60,6 +60,9 @@ impl Drop for MemFileHandle {
     }
 }
 
+/// Bytes of the header of a fragment.
+const LARGE_RECORD_HEAD: usize = 7;
+
 /// File that is read from its start.
 pub(super) struct MemSequentialFile {
     handle: MemFileHandle,
@@ -254,6 +257,33 @@ impl MemLogFile {
         state.change_file(self.handle.inode, FileChange::Write { offset, data: data.into() })
     }
 
+    /// Writes the fragments of a large record to a file of `len` bytes: within the file one block
+    /// after the other, and then pages at its end.
+    fn write_large(
+        &self,
+        state: &mut MemFsState,
+        len: usize,
+        mut offset: usize,
+        mut bytes: &[u8],
+    ) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let block_end = (offset + 1).next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
+            let (now, later) = bytes.split_at(bytes.len().min(block_end - offset));
+            if offset < len {
+                let (head, body) = now.split_at(now.len().min(LARGE_RECORD_HEAD));
+                self.write_within(state, offset, head, body)?;
+            } else {
+                // A kill can interrupt the call between any two pages.
+                let (first, second) = now.split_at(now.len() / 2);
+                self.write(state, offset, first)?;
+                self.write(state, offset + first.len(), second)?;
+            }
+            bytes = later;
+            offset += now.len();
+        }
+        Ok(())
+    }
+
     /// Appends to a file of `len` bytes, with zeros before `offset`.
     fn append(&self, state: &mut MemFsState, len: usize, offset: usize, parts: [&[u8]; 2]) -> io::Result<()> {
         let mut bytes = vec![0; offset - len];
@@ -302,6 +332,30 @@ impl LogFile for MemLogFile {
         let block_end = file_end.next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
         state.change_file(self.handle.inode, FileChange::SetLen(block_end)).map_err(&fail)?;
         self.write_within(&mut state, offset, head, body).map_err(fail)
+    }
+
+    fn takes_large_records(&self) -> bool {
+        self.capacity > 0
+    }
+
+    fn write_large_record(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
+        let fail = self.handle.file_error("write");
+        let mut state = self.handle.lock_state();
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(fail(io::Error::other("the log file is closed")));
+        }
+        let bytes = parts.concat();
+        let (start, end) = usize::try_from(offset)
+            .ok()
+            .and_then(|start| Some((start, start.checked_add(bytes.len())?)))
+            .ok_or_else(|| fail(io::ErrorKind::FileTooLarge.into()))?;
+        let len = state.file_content(self.handle.inode).map_err(&fail)?.live.len();
+        self.write_large(&mut state, len, start, &bytes).map_err(&fail)?;
+        let new_len = (end + MIN_LOG_END_ZEROS as usize).next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
+        if new_len <= len {
+            return Ok(());
+        }
+        state.change_file(self.handle.inode, FileChange::SetLen(new_len)).map_err(fail)
     }
 
     fn is_intact(&self) -> bool {

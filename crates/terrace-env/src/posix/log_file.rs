@@ -24,6 +24,8 @@
 //! 4 KiB would cost more. But a sync writes such a block as a whole, even if only a few bytes
 //! changed. After a sync, some records are therefore written with `pwrite`.
 
+mod large_record;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
@@ -49,6 +51,10 @@ const MAX_ALLOCATION_STEP: u64 = 1 << 20;
 /// Largest number of zeros at the end of a mapped log, in bytes, except for the rest of a block.
 /// Larger extensions save hardly any time and cost more to sync.
 const MAX_EXTENSION: u64 = 256 << 10;
+
+/// Zeros for the end of a log.
+static ZEROS: [u8; (MAX_EXTENSION + LOG_FILE_BLOCK_SIZE) as usize] =
+    [0; (MAX_EXTENSION + LOG_FILE_BLOCK_SIZE) as usize];
 
 /// Page size of the page cache, in bytes. A kill can interrupt a write between two pages.
 const PAGE_SIZE: u64 = 4096;
@@ -317,8 +323,6 @@ impl PosixLogFile {
         }
         self.store_end.store(new_len, Ordering::Relaxed);
         if self.fills_fast.load(Ordering::Relaxed) {
-            static ZEROS: [u8; (MAX_EXTENSION + LOG_FILE_BLOCK_SIZE) as usize] =
-                [0; (MAX_EXTENSION + LOG_FILE_BLOCK_SIZE) as usize];
             let zeros = (new_len - old_len).min(ZEROS.len() as u64);
             // Only saves page faults: the bytes are zero already.
             let _ = self.file.with(|file| file.write_all_at(&ZEROS[..zeros as usize], old_len));
@@ -360,6 +364,15 @@ impl PosixLogFile {
         Ok(())
     }
 
+    /// Returns an error if the log takes no more writes.
+    fn begin_write(&self) -> io::Result<()> {
+        if self.is_closed.load(Ordering::Relaxed) || self.is_torn.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the log file takes no more writes"));
+        }
+        self.is_written.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Returns true if the next write should use `pwrite`.
     fn should_pwrite(&self) -> bool {
         let pwrites_left = self.pwrites_left.load(Ordering::Relaxed);
@@ -398,10 +411,7 @@ impl LogFile for PosixLogFile {
 
     fn write_at(&self, offset: u64, head: &[u8], body: &[u8]) -> Result<()> {
         let fail = |e| FileError::new("write", &self.path, e);
-        if self.is_closed.load(Ordering::Relaxed) || self.is_torn.load(Ordering::Relaxed) {
-            return Err(fail(io::Error::other("the log file takes no more writes")));
-        }
-        self.is_written.store(true, Ordering::Relaxed);
+        self.begin_write().map_err(fail)?;
         let zeros = if self.mapping.is_some() { MIN_LOG_END_ZEROS } else { 0 };
         let file_end = offset.checked_add((head.len() + body.len()) as u64 + zeros);
         let file_end = file_end.ok_or_else(|| fail(Errno::FBIG.into()))?;
@@ -414,6 +424,15 @@ impl LogFile for PosixLogFile {
             (None, false) => self.append(offset, head, body),
         };
         written.map_err(fail)
+    }
+
+    fn takes_large_records(&self) -> bool {
+        self.mapping.is_some()
+    }
+
+    fn write_large_record(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
+        let written = self.begin_write().and_then(|()| self.write_large(offset, parts));
+        written.map_err(|e| FileError::new("write", &self.path, e))
     }
 
     fn is_intact(&self) -> bool {

@@ -38,6 +38,7 @@ static MAPPED_LOG_CASES: &[(&str, ContractCase)] = &[
     ("log: a mapped log ends with zeros", mapped_log_ends_with_zeros),
     ("log: writes past the capacity", log_past_the_capacity),
     ("log: reopened for appending", log_reopened),
+    ("log: large records between small ones", large_log_records),
 ];
 
 fn run(kind: &str, fs: &dyn FileSystem, root: &Path) {
@@ -87,6 +88,64 @@ fn kind<T>(result: Result<T, FileError>) -> ErrorKind {
     match result {
         Ok(_) => panic!("an error is expected"),
         Err(e) => e.kind(),
+    }
+}
+
+/// Bytes of a record of `len` bytes at `offset` of a log, in parts that end with its blocks.
+fn large_record(offset: usize, len: usize, byte: u8) -> Vec<Vec<u8>> {
+    let mut parts = Vec::new();
+    let mut at = offset;
+    while at < offset + len {
+        let end = ((at / LOG_BLOCK + 1) * LOG_BLOCK).min(offset + len);
+        let head_end = (at + 7).min(end);
+        let middle = head_end + (end - head_end) / 3;
+        for part in [at..head_end, head_end..middle, middle..end] {
+            parts.push(part.map(|n| byte ^ n as u8 | 1).collect());
+        }
+        at = end;
+    }
+    parts
+}
+
+const LOG_BLOCK: usize = 32 << 10;
+
+/// Large records between small ones, at the start, within and at the end of a block, and beyond the
+/// mapping.
+fn large_log_records(fs: &dyn FileSystem, dir: &Path) {
+    for fills_fast in [false, true] {
+        let path = dir.join(format!("log {fills_fast}"));
+        let log = fs.create_log(&path, 600 << 10, MappedLogs::Auto).unwrap();
+        if !log.takes_large_records() {
+            println!("NOT TESTED: large records: {}", log.write_method());
+            return;
+        }
+        if fills_fast {
+            log.expect_fast_fill();
+        }
+        let mut expected = Vec::new();
+        let lens = [100_000, 65_536, 7, 300_000, 2 * LOG_BLOCK - 7, 40, LOG_BLOCK, 70_000, 500_000, 65_529];
+        for (n, len) in lens.into_iter().enumerate() {
+            if LOG_BLOCK - expected.len() % LOG_BLOCK < 7 {
+                expected.resize(expected.len().next_multiple_of(LOG_BLOCK), 0);
+            }
+            let parts = large_record(expected.len(), len, n as u8);
+            let slices: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+            log.write_large_record(expected.len() as u64, &slices).unwrap();
+            expected.extend(parts.concat());
+            if expected.len() % LOG_BLOCK < LOG_BLOCK - 100 {
+                log.write_at(expected.len() as u64, b"small head", b"and body").unwrap();
+                expected.extend(b"small headand body");
+            }
+            let found = read(fs, &path);
+            assert!(found.starts_with(&expected), "record {n}");
+            let zeros = &found[expected.len()..];
+            assert!(zeros.len() >= 7 && zeros.iter().all(|&byte| byte == 0), "record {n}");
+            assert_eq!(found.len() % LOG_BLOCK, 0, "record {n}");
+        }
+        log.sync().unwrap();
+        log.truncate_and_close(expected.len() as u64).unwrap();
+        assert!(read(fs, &path) == expected);
+        assert!(log.write_large_record(0, &[b"too late"]).is_err());
     }
 }
 

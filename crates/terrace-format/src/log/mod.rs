@@ -31,7 +31,7 @@ pub use fragment_reader::MIN_UNUSED_BEFORE_HOLES;
 pub use reader::{Continuity, LogEnd, LogItem, LogReader};
 pub use source::LogSource;
 pub use tail_reader::{JudgeRecord, ReadAt, TailItem, TailReader, TailVerdict};
-pub use writer::{Fragment, RecordWriter};
+pub use writer::{Fragment, RecordWriter, SplitFragment};
 
 use crate::crc;
 
@@ -58,8 +58,15 @@ const TYPE_CHECKSUMS: [u32; 5] = [0x527d_5351, 0xa016_d052, 0xb346_23a6, 0x412d_
 
 /// Returns the stored checksum of a fragment.
 fn fragment_checksum(kind: u8, payload: &[u8]) -> u32 {
+    split_fragment_checksum(kind, [payload, &[]])
+}
+
+/// Returns the stored checksum of a fragment whose payload is the two slices together.
+#[inline]
+fn split_fragment_checksum(kind: u8, [payload, rest]: [&[u8]; 2]) -> u32 {
     let type_checksum = TYPE_CHECKSUMS.get(kind as usize).copied().unwrap_or_else(|| crc::value(&[kind]));
-    crc::mask(crc::extend(type_checksum, payload))
+    let checksum = crc::extend(type_checksum, payload);
+    crc::mask(if rest.is_empty() { checksum } else { crc::extend(checksum, rest) })
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub enum ScriptStep {
     Reopen,
     /// Close, repair of the undamaged database, open.
     Repair,
+    /// All background work, until the levels have the sizes that LevelDB allows.
+    Settle,
     /// Snapshot, which is held until the next one.
     TakeSnapshot,
 }
@@ -134,6 +136,26 @@ impl Script {
         Script::from_steps(steps, values)
     }
 
+    /// Draws a load of a seed: writes that fill about twenty memtables of 64 KiB, a flush, and the
+    /// compactions after the load.
+    pub fn draw_load(seed: u64) -> Script {
+        let mut rng = Rng::new(seed);
+        let params = ScriptParams {
+            writes: 60 + rng.below(40) as usize,
+            keys: rng.pick(&[24, 60]),
+            min_value_len: 9_000,
+            max_value_len: 20_000,
+            sync_one_in: 20,
+            non_write_one_in: u64::MAX,
+            reopens_often: false,
+        };
+        let Script { mut steps, values, .. } = Script::draw(rng.next_u64(), params);
+        let snapshot = rng.below(steps.len() as u64) as usize;
+        steps.insert(snapshot, ScriptStep::TakeSnapshot);
+        steps.extend([ScriptStep::Flush, ScriptStep::Settle]);
+        Script::from_steps(steps, values)
+    }
+
     /// Creates a script from steps.
     pub fn from_steps(steps: Vec<ScriptStep>, mut values: ValuePool) -> Script {
         let post_crash_value = values.generate(20, &mut Rng::new(0));
@@ -191,6 +213,7 @@ impl fmt::Display for ScriptStep {
             ScriptStep::Compact => "compaction",
             ScriptStep::Reopen => "reopen",
             ScriptStep::Repair => "repair",
+            ScriptStep::Settle => "settling",
             ScriptStep::TakeSnapshot => "snapshot",
         })
     }

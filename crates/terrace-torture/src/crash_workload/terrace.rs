@@ -141,6 +141,13 @@ impl CrashableStore for TerraceStore {
         match step {
             ScriptStep::Flush => self.db.flush().map_err(error_text)?,
             ScriptStep::Compact => self.db.compact_range(None, None).map_err(error_text)?,
+            ScriptStep::Settle => {
+                while self.db.property("terrace.settled").as_deref() != Some("1") {
+                    if !self.options.env.scheduler.run_one_here() {
+                        return Err("the tree has not settled, and no job is left".into());
+                    }
+                }
+            }
             ScriptStep::Reopen | ScriptStep::Repair => {
                 self.snapshot_readers = None;
                 self.db.close().map_err(error_text)?;

@@ -20,6 +20,7 @@ mod cxx_program;
 mod engine;
 mod engine_process;
 mod history;
+pub(super) mod interrupted_loads;
 mod known_losses;
 mod log_scan;
 pub(crate) mod terrace_turn;

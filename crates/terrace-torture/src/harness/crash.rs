@@ -6,6 +6,9 @@
 //! writes, or in some profiles if the files are large. One or two profiles in rotation use every
 //! kind of choice: no write survives, all, all but one, only one, the first few, a random subset.
 //! Stock LevelDB opens one image in a thousand.
+//!
+//! `settle-crash` does so only after the last write of a load: at each call of the compactions that
+//! bring the levels to the sizes that LevelDB allows.
 
 mod leveldb_check;
 #[cfg(test)]
@@ -34,6 +37,15 @@ pub(super) const CRASH: Harness = Harness {
     check_cases: 12,
     time_share: 20,
     run,
+};
+
+pub(super) const SETTLE_CRASH: Harness = Harness {
+    id: 16,
+    name: "settle-crash",
+    property: "a crash at any call of the compactions after a load loses no durable write",
+    check_cases: 6,
+    time_share: 2,
+    run: run_settle,
 };
 
 /// Number of crashes at a point. Larger files make each crash more expensive.
@@ -66,13 +78,36 @@ fn run(seed: u64, counters: &Counters) -> Result<(), String> {
     let config = OpenConfig::draw(&mut rng);
     let logs = LogKind::draw(&mut rng);
     let script = Script::draw(rng.next_u64(), params);
+    crash_terrace(&script, &config, logs, 0, seed, counters)
+}
+
+fn run_settle(seed: u64, counters: &Counters) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let mut config = OpenConfig::draw(&mut rng);
+    config.settings.leveled = false;
+    config.settings.write_buffer_size = 64 << 10;
+    let logs = LogKind::draw(&mut rng);
+    let script = Script::draw_load(rng.next_u64());
+    let writes = script.states.len() - 1;
+    crash_terrace(&script, &config, logs, writes, seed, counters)
+}
+
+/// Crashes a database of Terrace at each call after the start of write number `from_write`.
+fn crash_terrace(
+    script: &Script,
+    config: &OpenConfig,
+    logs: LogKind,
+    from_write: usize,
+    seed: u64,
+    counters: &Counters,
+) -> Result<(), String> {
     let mut post_check = |recovered: &RecoveredImage, raw: Option<&MemFs>| {
         if config.settings.zstd {
             return Ok(());
         }
-        leveldb_check::check_sampled_image(recovered, raw, &script, counters)
+        leveldb_check::check_sampled_image(recovered, raw, script, counters)
     };
-    crash_everywhere::<TerraceStore>(&script, &config, logs, seed, counters, &mut post_check)
+    crash_everywhere::<TerraceStore>(script, config, logs, from_write, seed, counters, &mut post_check)
         .map_err(|message| format!("{message}\nworkload: {}; {logs}; {}", script.summary(), config.settings))
 }
 
@@ -84,6 +119,7 @@ fn crash_everywhere<S: CrashableStore>(
     script: &Script,
     options: &S::Options,
     logs: LogKind,
+    from_write: usize,
     seed: u64,
     counters: &Counters,
     post_check: PostCheck<'_>,
@@ -95,6 +131,9 @@ fn crash_everywhere<S: CrashableStore>(
     let mut image_checker = ImageChecker::<S>::new(script, options, logs);
     let sampling = CrashSampling::for_script(script);
     run_script::<S>(script, options, &files, &fs, &mut |point| {
+        if point.progress.started < from_write {
+            return Ok(());
+        }
         counters.add(Counter::CrashPoints, 1);
         crash_at_point(&point, seed, sampling, &mut image_checker, counters, post_check)
     })?;

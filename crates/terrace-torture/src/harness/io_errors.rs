@@ -249,7 +249,7 @@ impl FaultRun<'_> {
                 }
                 self.open()?;
             }
-            ScriptStep::TakeSnapshot => self.read_and_check()?,
+            ScriptStep::Settle | ScriptStep::TakeSnapshot => self.read_and_check()?,
         }
         Ok(())
     }

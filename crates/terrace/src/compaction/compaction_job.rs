@@ -29,6 +29,7 @@ use super::compaction_plan::{Compaction, Subcompaction};
 use super::loser_tree::LoserTree;
 use super::version_filter::{LowerLevels, Verdict, VersionFilter};
 use crate::error::{Error, Result};
+use crate::event::CompactionReason;
 use crate::iterator::ChildIter;
 use crate::stats::Ticker;
 use crate::sync::Arc;
@@ -83,7 +84,7 @@ pub(crate) fn run_subcompaction(
         subcompaction,
         context,
         table_options: table_options_for_level(is_bottommost, context.table_options),
-        lower_levels: LowerLevels::new(&context.version, output_level + 1),
+        lower_levels: LowerLevels::new(&context.version, first_lower_level(output_level)),
         grandparents: Grandparents::new(&compaction.grandparents, overlap_limit),
         current_table: None,
         finished_tables: Vec::new(),
@@ -104,6 +105,11 @@ pub(crate) fn run_subcompaction(
             Err(error)
         }
     }
+}
+
+/// Returns the first level whose entries a tombstone in `output_level` may hide.
+fn first_lower_level(output_level: usize) -> usize {
+    if mutant!(TombstoneDroppedAboveRun) { output_level + 2 } else { output_level + 1 }
 }
 
 /// Number of entries between two checks for cancellation.
@@ -156,7 +162,7 @@ impl CompactionJob<'_> {
                     return Err(Error::NotSupported("compaction canceled: the database is closing".into()));
                 }
             }
-            if self.is_past_end(key) {
+            if self.is_past_end(key) || (mutant!(SliceLosesLastKey) && self.is_last_of_slice(key)) {
                 break;
             }
             entries_read += 1;
@@ -229,6 +235,16 @@ impl CompactionJob<'_> {
     fn is_past_end(&self, key: &[u8]) -> bool {
         let comparator = self.context.version.comparator.user_comparator();
         self.subcompaction.end.as_ref().is_some_and(|end| comparator.compare(key::user_key(key), end).is_ge())
+    }
+
+    /// Returns true if `key` is the last one of a slice, for a mutant.
+    fn is_last_of_slice(&self, key: &[u8]) -> bool {
+        let comparator = self.context.version.comparator.user_comparator();
+        let is_last =
+            |file: &Arc<FileMeta>| comparator.compare(key::user_key(key), file.largest.user_key()).is_ge();
+        self.compaction.reason == CompactionReason::SortedRuns
+            && self.compaction.level() > 0
+            && self.compaction.input_files().all(is_last)
     }
 
     fn input_iters(&self) -> Vec<ChildIter> {

@@ -93,6 +93,8 @@ pub(crate) struct CompactionLimits {
     pub(crate) scales_with_level: bool,
     /// Limits of the files of level 0.
     pub(crate) level_0: Level0Limits,
+    /// Size of one compaction of a sliced compaction, in bytes.
+    pub(crate) slice_bytes: u64,
 }
 
 /// Numbers of level-0 files that start a compaction or hold writers back.

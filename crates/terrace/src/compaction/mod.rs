@@ -13,6 +13,8 @@ mod compaction_plan;
 pub(crate) mod flush;
 mod loser_tree;
 pub(crate) mod picker;
+#[cfg(test)]
+pub(crate) mod simulated_tree;
 mod subcompaction;
 mod version_filter;
 

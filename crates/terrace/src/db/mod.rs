@@ -20,6 +20,8 @@ mod fork;
 mod ingest;
 mod inner;
 mod install;
+#[cfg(test)]
+mod load_simulation;
 mod nonblocking_calls;
 mod obsolete_files;
 mod panic_guard;

@@ -1,6 +1,6 @@
 //! Both styles of compaction keep all entries, and the tree settles after a load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use terrace::env::{Clock, SystemClock};
 use terrace::{CompactionStyle, Db, Env, Logger, Options, destroy};
+use terrace_env::fault::{FaultFs, FaultPlan};
+use terrace_env::mem::MemFs;
+use terrace_env::{DeterministicScheduler, FileSystem};
 
 struct ChannelLogger(Sender<String>);
 
@@ -87,6 +90,49 @@ fn tree_settles_after_a_load() {
         assert_eq!([has("reason=SortedRuns"), has("Settled")], [is_lazy, is_lazy], "{style:?}");
         check(&Db::open("load", &options.compaction_style(CompactionStyle::Leveled)).unwrap(), &model);
     }
+}
+
+/// Returns the numbers of the table files, and those of the live tables.
+fn table_numbers(fs: &dyn FileSystem, db: &Db) -> [BTreeSet<u64>; 2] {
+    let names = fs.list("load".as_ref()).unwrap();
+    let files = names.iter().filter_map(|name| name.to_str()?.strip_suffix(".ldb")?.parse().ok());
+    let live = db.levels().into_iter().flat_map(|level| level.files).map(|file| file.number);
+    [files.collect(), live.collect()]
+}
+
+/// A compaction that fills the disk leaves none of its tables. Later ones continue.
+#[test]
+fn full_disk_in_a_compaction_gives_its_space_back() {
+    let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new()), FaultPlan::default()));
+    let background = DeterministicScheduler::new(1);
+    let env = Env { scheduler: Arc::clone(&background) as _, ..Env::with_file_system(Arc::clone(&fs) as _) };
+    let options = Options::default()
+        .create_if_missing(true)
+        .env(env)
+        .write_buffer_size(64 << 10)
+        .max_file_size(1 << 20);
+    let db = Db::open("load", &options).unwrap();
+    let mut model = Model::new();
+    let mut random = 5;
+    let mut failed = 0;
+    for round in 0..24 {
+        load(&db, &mut model, &mut random, 8);
+        db.flush().unwrap();
+        fs.set_plan(format!("append .ldb #{} forever ENOSPC", 1 + round % 12 * 4).parse().unwrap());
+        background.run_until_idle();
+        failed += usize::from(!fs.failed_calls().is_empty());
+        fs.set_plan(FaultPlan::default());
+        let [files, live] = table_numbers(&*fs, &db);
+        assert_eq!(files, live, "round {round}");
+        check(&db, &model);
+    }
+    assert!(failed > 8, "{failed} full disks");
+    db.put(b"last", b"").unwrap();
+    model.insert(b"last".to_vec(), Vec::new());
+    db.flush().unwrap();
+    background.run_until_idle();
+    assert_eq!(db.property("terrace.settled").as_deref(), Some("1"));
+    check(&db, &model);
 }
 
 /// A close in the middle of a load leaves more runs than LevelDB would. The next open settles them.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Comparator, Db, Env, Options, ReadOptions};
+use terrace::{CompactionStyle, Comparator, Db, Env, Options, ReadOptions};
 use terrace_env::DeterministicScheduler;
 
 const KEYS: u32 = 200_000;
@@ -101,6 +101,51 @@ fn space_of_random_deletes_is_reclaimed() {
         assert!(left.abs_diff(KEYS as usize / 2) < 2_000, "{left} keys are left");
         assert_eq!(db.iter().count(), left);
     }
+}
+
+/// Random deletions of nine of ten keys during a load, without a manual compaction.
+#[test]
+fn space_of_nine_tenths_of_the_keys_is_reclaimed() {
+    for style in [CompactionStyle::LazyLeveled, CompactionStyle::Leveled] {
+        for change in [|_: &mut Options| (), small_files] {
+            let fixture = SpaceDb::new(|options| {
+                change(options);
+                options.compaction_style = style;
+            });
+            let db = fill(&fixture);
+            let is_kept = |n: u32| n.wrapping_mul(0x9e37_79b9).wrapping_mul(0x85eb_ca6b) % 10 == 0;
+            scattered().filter(|&n| !is_kept(n)).for_each(|n| db.delete(key(n)).unwrap());
+            fixture.settle(&db);
+            let left = db.iter().count();
+            assert_eq!(left, (0..KEYS).filter(|&n| is_kept(n)).count());
+            let percent = fixture.percent(&db);
+            assert!(percent <= 120, "{style:?}: {percent} %");
+        }
+    }
+}
+
+/// A queue under a load: scans from its head read as few blocks at the end as at the beginning.
+#[test]
+fn scans_of_a_queue_stay_short() {
+    const LENGTH: u32 = 10_000;
+    let fixture = SpaceDb::new(small_files);
+    let db = fixture.open();
+    let mut scans = Vec::new();
+    for n in 0..KEYS {
+        db.put(key(n), value(n)).unwrap();
+        let Some(oldest) = n.checked_sub(LENGTH) else { continue };
+        db.delete(key(oldest)).unwrap();
+        if n % 500 == 0 {
+            let before = blocks(&db);
+            let found: Vec<_> = db.iter().take(10).map(|entry| entry.unwrap().0).collect();
+            assert_eq!(found, (oldest + 1..oldest + 11).map(key).collect::<Vec<_>>());
+            scans.push(blocks(&db) - before);
+        }
+    }
+    let mean = |scans: &[u64]| scans.iter().sum::<u64>() / scans.len() as u64;
+    let quarter = scans.len() / 4;
+    let (first, last) = (mean(&scans[..quarter]), mean(&scans[scans.len() - quarter..]));
+    assert!(last <= first * 2 + 2, "{first} blocks for each scan, then {last}");
 }
 
 /// Returns the number of block cache hits, block cache misses and reads in place so far.

@@ -50,6 +50,18 @@ impl EngineSettings {
         }
     }
 
+    /// Draws one of the other engines that this machine has, or Terrace without them.
+    pub(super) fn draw_other_than_terrace(rng: &mut Rng) -> EngineSettings {
+        let drawn = rng.pick(&[Engine::LevelDb, Engine::Goleveldb]);
+        let settings = EngineSettings::draw(rng);
+        EngineSettings { engine: if drawn.program().is_ok() { drawn } else { Engine::Terrace }, ..settings }
+    }
+
+    /// Returns settings of Terrace with memtables of a fixed size.
+    pub(super) fn of_terrace(write_buffer_size: usize) -> EngineSettings {
+        EngineSettings { write_buffer_size, ..EngineSettings::for_reading(Engine::Terrace) }
+    }
+
     /// Returns true if Terrace appends to its logs by system calls.
     pub(super) fn appends_logs(&self) -> bool {
         self.engine == Engine::Terrace && self.mapped_logs == "never"

@@ -8,6 +8,7 @@ use terrace::{Db, Options, WriteBatch, WriteOptions};
 use terrace_env::MappedLogs;
 
 use super::history::{ValueId, value_bytes};
+use super::interrupted_loads::LoadPlan;
 
 /// Arguments of the process.
 #[derive(Debug, clap::Args)]
@@ -36,6 +37,7 @@ pub(crate) fn run_turn(arguments: &TurnArgs) -> ExitCode {
         match words.next() {
             Some("read") => answer(read_all(&db)),
             Some("write") => answer(write(&db, words)),
+            Some("load") => answer(load(&db, words)),
             Some("compact") => {
                 // A compaction that fails is no loss of data.
                 let _ = db.compact_range(None, None);
@@ -82,6 +84,15 @@ fn read_all(db: &Db) -> terrace::Result<()> {
     }
     let _ = stdout().lock().write_all(lines.as_bytes());
     Ok(())
+}
+
+fn load<'a>(db: &Db, mut words: impl Iterator<Item = &'a str>) -> terrace::Result<()> {
+    let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let plan = LoadPlan { seed: number(), count: number() };
+    plan.for_each(|key, value| match value {
+        Some(value) => db.put(key, value),
+        None => db.delete(key),
+    })
 }
 
 fn write<'a>(db: &Db, mut words: impl Iterator<Item = &'a str>) -> terrace::Result<()> {

@@ -31,9 +31,11 @@ use crate::version::{FileMeta, Version, total_size};
 /// Size of the runs, relative to the bottom level, at which they are compacted into it: three
 /// quarters. A smaller part rewrites more, a larger one leaves more hidden versions on disk.
 const RUNS_RATIO: (u64, u64) = (3, 4);
-/// Size of a slice, in bytes. Flushes wait on level 0 while a slice is compacted, so it
+/// Maximum size of a slice, in bytes. Flushes wait on level 0 while a slice is compacted, so it
 /// has to end before writers are delayed.
-const SLICE_BYTES: u64 = 256 << 20;
+const MAX_SLICE_BYTES: u64 = 256 << 20;
+/// Maximum size of a slice, relative to memtables of a fixed size: small memtables fill sooner.
+const MEMTABLES_PER_SLICE: u64 = 16;
 /// Level that stays free until a sliced compaction begins, if the bottom level is below it.
 const RESERVED_LEVEL: usize = 1;
 
@@ -41,22 +43,33 @@ const RESERVED_LEVEL: usize = 1;
 /// it hold newer runs.
 pub(crate) type SlicedCompaction = Option<usize>;
 
+/// Returns the size of a slice in bytes. `write_buffer_size` is the fixed size of memtables, if
+/// they have one.
+pub(crate) fn slice_bytes(write_buffer_size: Option<usize>) -> u64 {
+    let fixed = write_buffer_size.map(|size| size as u64 * MEMTABLES_PER_SLICE);
+    fixed.map_or(MAX_SLICE_BYTES, |bytes| bytes.min(MAX_SLICE_BYTES))
+}
+
 /// Begins, continues or ends a sliced compaction of `version`. It ends when its runs are in the
 /// bottom level.
-pub(crate) fn continue_sliced(version: &Version, sliced: SlicedCompaction) -> SlicedCompaction {
+pub(crate) fn continue_sliced(
+    version: &Version,
+    sliced: SlicedCompaction,
+    limits: &CompactionLimits,
+) -> SlicedCompaction {
     let tree = Tree::new(version);
     if let Some(first) = sliced
         && tree.runs().any(|level| level >= first)
     {
         return sliced;
     }
-    let needs_slices = tree.total() > SLICE_BYTES && tree.newest_run() > RESERVED_LEVEL;
+    let needs_slices = tree.total() > limits.slice_bytes && tree.newest_run() > RESERVED_LEVEL;
     (needs_slices && tree.are_runs_large(0)).then(|| tree.newest_run())
 }
 
 /// Returns true if a compaction is due while a load is running.
 pub(crate) fn is_due(version: &Version, sliced: SlicedCompaction, limits: &CompactionLimits) -> bool {
-    version.levels[0].len() >= limits.level_0.run || continue_sliced(version, sliced).is_some()
+    version.levels[0].len() >= limits.level_0.run || continue_sliced(version, sliced, limits).is_some()
 }
 
 /// Returns the next compaction, if one is due. `sliced` is the result of [`continue_sliced`].
@@ -70,7 +83,7 @@ pub(crate) fn pick(
     if level_0.len() < limits.level_0.run {
         return sliced.map(|first| tree.slice(limits, first));
     }
-    if sliced.is_none() && tree.are_runs_large(total_size(level_0)) && tree.total() <= SLICE_BYTES {
+    if sliced.is_none() && tree.are_runs_large(total_size(level_0)) && tree.total() <= limits.slice_bytes {
         return Some(tree.compact(CompactionReason::SortedRuns, 0, tree.bottom(), level_0.clone(), limits));
     }
     if sliced.is_none() && tree.is_bottom_too_large() {
@@ -174,7 +187,7 @@ impl<'v> Tree<'v> {
         let level = self.runs().find(|&level| level >= first).unwrap_or(first);
         let total: u64 = (level..=self.bottom()).map(|level| self.size(level)).sum();
         let share =
-            (u128::from(self.size(level)) * u128::from(SLICE_BYTES) / u128::from(total.max(1))) as u64;
+            (u128::from(self.size(level)) * u128::from(limits.slice_bytes) / u128::from(total.max(1))) as u64;
         let mut bytes = 0;
         let files = self.version.levels[level].iter().take_while(|file| {
             let is_within_share = bytes <= share;
@@ -204,16 +217,10 @@ impl<'v> Tree<'v> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use terrace_format::comparator::bytewise;
-    use terrace_format::key::{InternalComparator, InternalKey, ValueType};
-    use terrace_format::version_edit::{NewFile, VersionEdit};
-
     use super::super::leveled::tests::{LIMITS, set, text};
     use super::*;
     use crate::compaction::picker::Level0Limits;
-    use crate::version::VersionSet;
+    use crate::compaction::simulated_tree::SimulatedTree;
 
     const MB: u64 = 1 << 20;
     /// Numbers of the flushes in the texts of compactions.
@@ -227,7 +234,7 @@ mod tests {
     #[track_caller]
     fn check(files: &str, sliced: SlicedCompaction, expect: &str) {
         let version = set(files).version;
-        let sliced = continue_sliced(&version, sliced);
+        let sliced = continue_sliced(&version, sliced, &LIMITS);
         assert_eq!(is_due(&version, sliced, &LIMITS), expect != "nothing");
         assert_eq!(text(pick(&version, sliced, &LIMITS)), expect);
     }
@@ -306,59 +313,23 @@ mod tests {
         check_flushes(&format!("1 4 500 a@4 z@4\n{runs}"), Some(2), &format!("1: {FLUSHES} + 4, above 3"));
     }
 
-    /// Simulates `count` random flushes of 18 MiB. Returns the compacted bytes for each flushed
-    /// byte, and the mean number of sorted runs.
+    /// Simulates `count` flushes of 18 MiB of different keys. Returns the compacted bytes for each
+    /// flushed byte, and the mean number of sorted runs.
     fn simulate(count: u64) -> (f64, f64) {
         const FLUSH: u64 = 18 * MB;
         let limits = CompactionLimits { scales_with_level: true, ..LIMITS };
-        let key = |fraction: f64, sequence| {
-            let user_key = ((fraction * 1e9) as u64).to_be_bytes();
-            InternalKey::new(&user_key, sequence, ValueType::Value)
-        };
-        let fraction =
-            |key: &InternalKey| u64::from_be_bytes(key.user_key().try_into().unwrap()) as f64 / 1e9;
-        let mut set = VersionSet::empty(InternalComparator::new(bytewise()));
-        let mut number = 1;
+        let mut tree = SimulatedTree::new(f64::INFINITY);
         let mut compacted = 0;
         let mut runs = 0;
         let mut sliced = None;
-        for sequence in 1..=count {
-            let mut edit = VersionEdit::default();
-            let file =
-                NewFile { number, size: FLUSH, smallest: key(0.0, sequence), largest: key(1.0, sequence) };
-            edit.new_files.push((0, file));
-            number += 1;
-            set = set.apply_edit(&edit, Path::new("MANIFEST-000001")).unwrap();
-            sliced = continue_sliced(&set.version, sliced);
-            while let Some(compaction) = pick(&set.version, sliced, &limits) {
-                let mut edit = compaction.version_edit();
-                edit.compact_pointers.clear();
-                let output_level = compaction.output_level();
-                if compaction.is_trivial_move() {
-                    let moved = compaction.input_files().map(|file| (output_level, file.to_new_file()));
-                    edit.new_files.extend(moved);
-                } else {
-                    let bytes: u64 = compaction.input_files().map(|file| file.size).sum();
-                    compacted += bytes;
-                    let lows = compaction.input_files().map(|file| fraction(&file.smallest));
-                    let highs = compaction.input_files().map(|file| fraction(&file.largest));
-                    let low = lows.fold(1.0, f64::min);
-                    let high = highs.fold(0.0, f64::max);
-                    let count = bytes.div_ceil(compaction.limits.target_file_size);
-                    for n in 0..count {
-                        let at = |n| low + (high - low) * n as f64 / count as f64;
-                        let size = bytes / count;
-                        let smallest = key(at(n), sequence);
-                        let largest = key(at(n + 1) - 1e-8, sequence);
-                        edit.new_files.push((output_level, NewFile { number, size, smallest, largest }));
-                        number += 1;
-                    }
-                }
-                set = set.apply_edit(&edit, Path::new("MANIFEST-000001")).unwrap();
-                sliced = continue_sliced(&set.version, sliced);
+        for _ in 0..count {
+            tree.flush(FLUSH as f64 / SimulatedTree::BYTES_PER_ENTRY);
+            sliced = continue_sliced(&tree.set.version, sliced, &limits);
+            while let Some(compaction) = pick(&tree.set.version, sliced, &limits) {
+                compacted += tree.compact(&compaction).bytes_read;
+                sliced = continue_sliced(&tree.set.version, sliced, &limits);
             }
-            let levels = set.version.levels[1..].iter().filter(|files| !files.is_empty());
-            runs += set.version.levels[0].len() + levels.count();
+            runs += tree.sorted_runs();
         }
         (compacted as f64 / (count * FLUSH) as f64, runs as f64 / count as f64)
     }

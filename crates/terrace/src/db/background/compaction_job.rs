@@ -102,7 +102,7 @@ impl DbInner {
         let version = &state.version_set.version;
         let hint = state.read_compaction.as_ref();
         let picked = if state.load_state.is_load_running() {
-            state.sliced_compaction = lazy_leveled::continue_sliced(version, state.sliced_compaction);
+            state.sliced_compaction = lazy_leveled::continue_sliced(version, state.sliced_compaction, limits);
             lazy_leveled::pick(version, state.sliced_compaction, limits)
                 .or_else(|| leveled::pick_read_triggered(version, hint?, limits))
         } else {

@@ -13,6 +13,7 @@
 
 use terrace_env::Priority;
 use terrace_format::key::SequenceNumber;
+use terrace_sync::mutant;
 
 use crate::compaction::{self, Compaction, CompactionContext, CompactionOutput, Subcompaction};
 use crate::db::components::subcompaction_queue::{CancelOnPanic, SubcompactionQueue};
@@ -50,8 +51,14 @@ impl DbInner {
     /// Executes `compaction`, on several threads if it is large enough and threads are available.
     /// On an error no new file remains.
     pub(super) fn run_compaction(&self, compaction: &Arc<Compaction>) -> Result<CompactionOutput> {
-        let version = Arc::clone(&self.state.lock().version_set.version);
-        let oldest_reader = self.snapshots.oldest(self.read_state.visible_seqno());
+        let state = self.state.lock();
+        let version = Arc::clone(&state.version_set.version);
+        let is_settling = !state.load_state.is_load_running();
+        drop(state);
+        let oldest_reader = match mutant!(SettleIgnoresSnapshots) && is_settling {
+            true => self.read_state.visible_seqno().load(Ordering::Relaxed),
+            false => self.snapshots.oldest(self.read_state.visible_seqno()),
+        };
         let never_cancelled = AtomicBool::new(false);
         let context = self.compaction_context(&version, oldest_reader, &never_cancelled);
         let threads = self.compaction_threads(compaction);

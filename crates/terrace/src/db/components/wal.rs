@@ -25,6 +25,13 @@ use crate::sync::Arc;
 /// bounds the memory for them.
 const MAX_APPENDED_BYTES: usize = 1 << 20;
 
+/// Minimum length in bytes of a value or batch that a mapped log takes from the caller's slice. The
+/// system calls for a shorter one cost more than the copy and the page faults that they save.
+const MIN_SPLIT_BYTES: usize = 64 << 10;
+/// Maximum length in bytes of such a value or batch. It bounds the memory for the list of its
+/// fragments.
+const MAX_SPLIT_BYTES: usize = 16 << 20;
+
 /// Log file that the database still needs.
 #[derive(Clone)]
 pub(crate) struct WalFile {
@@ -123,6 +130,29 @@ impl WalWriter {
             self.note_stored(&stored, fragment.end(), index > 0);
             stored?;
         }
+        self.record_writer = record_writer;
+        Ok(())
+    }
+
+    /// Returns true if a record that ends with `len` bytes of the caller should be written from
+    /// there, without a copy.
+    #[inline]
+    pub(crate) fn should_split(&self, len: usize) -> bool {
+        (MIN_SPLIT_BYTES..=MAX_SPLIT_BYTES).contains(&len) && self.wal.file.takes_large_records()
+    }
+
+    /// Appends the record that consists of two slices. An error does not move the end of the log.
+    pub(crate) fn append_split(&mut self, record: [&[u8]; 2]) -> Result<()> {
+        let mut record_writer = self.record_writer.clone();
+        let start = record_writer.next_offset();
+        let fragments: Vec<_> = record_writer.add_split_record(record).collect();
+        let parts: Vec<&[u8]> = fragments
+            .iter()
+            .flat_map(|fragment| [&fragment.header[..], fragment.payload[0], fragment.payload[1]])
+            .collect();
+        let stored = self.wal.file.write_large_record(start, &parts);
+        self.note_stored(&stored, record_writer.end_offset(), false);
+        stored?;
         self.record_writer = record_writer;
         Ok(())
     }

@@ -101,6 +101,12 @@ impl WriteController {
         ((before > 0) != (delay_per_kib > 0)).then_some(DelayChange { backlog, delay_per_kib })
     }
 
+    /// Delay of a put of `bytes` bytes in nanoseconds, which all writers share.
+    #[cfg(test)]
+    pub(crate) fn delay_per_put(&self, bytes: f64) -> f64 {
+        self.delay_per_kib.load(Ordering::Relaxed) as f64 * bytes / DELAY_UNIT_BYTES as f64
+    }
+
     /// Sets the delay and returns the previous one.
     fn set_delay_per_kib(&self, price: u64) -> u64 {
         self.delay_per_kib.swap(price, Ordering::Relaxed)

@@ -10,7 +10,7 @@ use terrace_format::key_order::KeyOrder;
 
 use super::open::DbOpener;
 use crate::cache::{self, BlockCache};
-use crate::compaction::picker::{CompactionLimits, Level0Limits, tombstones};
+use crate::compaction::picker::{CompactionLimits, Level0Limits, lazy_leveled, tombstones};
 use crate::db::components::background_error::BackgroundError;
 use crate::db::components::follower_tail::FollowSchedule;
 use crate::db::components::load_state::{LoadCheck, LoadState};
@@ -169,6 +169,7 @@ fn compaction_limits(options: &Options) -> CompactionLimits {
         target_file_size: options.base_file_size(),
         scales_with_level: options.max_file_size.is_none(),
         level_0: Level0Limits::for_memtable_size(MemtableSizer::max_size(options)),
+        slice_bytes: lazy_leveled::slice_bytes(options.write_buffer_size),
     }
 }
 

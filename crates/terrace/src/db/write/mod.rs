@@ -66,29 +66,41 @@ const FILL_RATE_CHECK_BYTES: u64 = 128 << 10;
 type Operation<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// Write without sequence numbers.
-struct PendingWrite<E, O> {
+struct PendingWrite<'a, E, H, O> {
     /// Number of operations, at least 1.
     count: u64,
     /// Bytes of all keys and values, or more.
     bytes: usize,
     /// Appends the WAL record for a first sequence number to a buffer.
     encode: E,
+    /// Appends the record without `tail`, which is its end, to a buffer.
+    encode_head: H,
+    tail: &'a [u8],
     operations: O,
 }
 
-impl PendingWrite<(), ()> {
+impl PendingWrite<'_, (), (), ()> {
     /// Returns the write of `batch`, which is not empty.
     fn from_batch<'a>(
         batch: &'a WriteBatch,
-    ) -> PendingWrite<impl FnOnce(SequenceNumber, &mut Vec<u8>), impl Iterator<Item = Operation<'a>> + Clone>
-    {
+    ) -> PendingWrite<
+        'a,
+        impl FnOnce(SequenceNumber, &mut Vec<u8>),
+        impl FnOnce(SequenceNumber, &mut Vec<u8>),
+        impl Iterator<Item = Operation<'a>> + Clone,
+    > {
+        let tail = &batch.as_bytes()[size_of::<SequenceNumber>()..];
         PendingWrite {
             count: batch.len() as u64,
             bytes: batch.as_bytes().len(),
-            encode: |first: SequenceNumber, record: &mut Vec<u8>| {
+            encode: move |first: SequenceNumber, record: &mut Vec<u8>| {
                 record.extend_from_slice(&first.to_le_bytes());
-                record.extend_from_slice(&batch.as_bytes()[size_of::<SequenceNumber>()..]);
+                record.extend_from_slice(tail);
             },
+            encode_head: |first: SequenceNumber, record: &mut Vec<u8>| {
+                record.extend_from_slice(&first.to_le_bytes());
+            },
+            tail,
             operations: batch.iter().map(|operation| match operation {
                 BatchOp::Put { key, value } => (key, Some(value)),
                 BatchOp::Delete { key } => (key, None),
@@ -125,6 +137,10 @@ impl DbInner {
             count: 1,
             bytes: key.len() + value_len,
             encode: |first, record: &mut Vec<u8>| batch::encode_single_op(record, first, key, value),
+            encode_head: |first, record: &mut Vec<u8>| {
+                batch::encode_single_op_head(record, first, key, value);
+            },
+            tail: value.unwrap_or_default(),
             operations: std::iter::once((key, value)),
         };
         self.commit(write, options)?;
@@ -166,6 +182,8 @@ impl DbInner {
     fn commit<'a>(
         &self,
         mut write: PendingWrite<
+            'a,
+            impl FnOnce(SequenceNumber, &mut Vec<u8>),
             impl FnOnce(SequenceNumber, &mut Vec<u8>),
             impl Iterator<Item = Operation<'a>> + Clone,
         >,
@@ -196,6 +214,8 @@ impl DbInner {
         &self,
         mut commit: MutexGuard<'_, Option<WalWriter>>,
         write: PendingWrite<
+            'a,
+            impl FnOnce(SequenceNumber, &mut Vec<u8>),
             impl FnOnce(SequenceNumber, &mut Vec<u8>),
             impl Iterator<Item = Operation<'a>> + Clone,
         >,
@@ -203,13 +223,20 @@ impl DbInner {
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
         let sequences = writer.last_sequence + 1..=writer.last_sequence + write.count;
         let first = *sequences.start();
-        let reservation = self.reserve_memory(writer, write.bytes)?;
+        let is_split = writer.should_split(write.tail.len());
+        let copied_bytes = if is_split { write.bytes - write.tail.len() } else { write.bytes };
+        let reservation = self.reserve_memory(writer, write.bytes, copied_bytes)?;
         self.append_to_wal(writer, &sequences, |writer| {
             let mut record = std::mem::take(&mut writer.record_buffer);
             record.clear();
-            record.extend_from_slice(&[0; FRAGMENT_HEADER_SIZE]);
-            (write.encode)(first, &mut record);
-            let appended = writer.append(&mut record);
+            let appended = if is_split {
+                (write.encode_head)(first, &mut record);
+                writer.append_split([&record, write.tail])
+            } else {
+                record.extend_from_slice(&[0; FRAGMENT_HEADER_SIZE]);
+                (write.encode)(first, &mut record);
+                writer.append(&mut record)
+            };
             if record.capacity() <= MAX_REUSED_RECORD_BUFFER {
                 writer.record_buffer = record;
             }
@@ -251,26 +278,31 @@ impl DbInner {
     }
 
     /// Ensures that the record and the memtable have memory for a write of `bytes` bytes. A write
-    /// that is in the WAL must not fail for lack of memory. The result is memory that the memtable
-    /// will need soon.
+    /// that is in the WAL must not fail for lack of memory. The record buffer gets `copied_bytes`
+    /// of them. The result is memory that the memtable will need soon.
     #[inline]
-    fn reserve_memory(&self, writer: &mut WalWriter, bytes: usize) -> Result<Option<Vec<u8>>> {
+    fn reserve_memory(
+        &self,
+        writer: &mut WalWriter,
+        bytes: usize,
+        copied_bytes: usize,
+    ) -> Result<Option<Vec<u8>>> {
         let has_memory = writer.memtable.try_reserve(bytes);
         if bytes < LARGE_WRITE && has_memory {
             return Ok(None);
         }
-        self.reserve_large(writer, bytes)
+        self.reserve_large(writer, bytes, copied_bytes)
             .filter(|_| has_memory)
             .map(Some)
             .ok_or_else(|| Error::out_of_memory(&self.directory, bytes))
     }
 
     #[cold]
-    fn reserve_large(&self, writer: &mut WalWriter, bytes: usize) -> Option<Vec<u8>> {
+    fn reserve_large(&self, writer: &mut WalWriter, bytes: usize, copied_bytes: usize) -> Option<Vec<u8>> {
         // The record has a header, and up to two lengths for each operation.
         let record = &mut writer.record_buffer;
         record.clear();
-        let record_len = bytes.checked_add(WAL_RECORD_OVERHEAD)?;
+        let record_len = copied_bytes.checked_add(WAL_RECORD_OVERHEAD)?;
         record.try_reserve_exact(record_len).ok()?;
         writer.try_reserve_fragments(record_len).then_some(())?;
         let mut memtable = Vec::new();

@@ -25,6 +25,8 @@ impl DbInner {
     fn try_commit<'a>(
         &self,
         write: PendingWrite<
+            'a,
+            impl FnOnce(SequenceNumber, &mut Vec<u8>),
             impl FnOnce(SequenceNumber, &mut Vec<u8>),
             impl Iterator<Item = Operation<'a>> + Clone,
         >,
