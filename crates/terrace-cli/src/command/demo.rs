@@ -72,9 +72,7 @@ impl Demo {
     fn run_cluster(&self) -> CommandResult {
         check_engine()?;
         check_etcd()?;
-        let fs = Env::default().fs;
-        fs.create_dir(&self.dir).map_err(|error| Failure::File(error.to_string()))?;
-        let dir = fs.absolute(&self.dir);
+        let dir = create_directory(&self.dir).map_err(|error| Failure::File(error.to_string()))?;
         // Before the first process: a signal ends all of them.
         let stop = StopSignal::on_signals()?;
         let nodes = (1..=NODES).map(|number| self.start_node(&dir, number));
@@ -160,6 +158,15 @@ impl Demo {
         out.flush()?;
         Ok(())
     }
+}
+
+/// Creates the directory `dir`, if it does not exist. Returns its absolute path.
+fn create_directory(dir: &Path) -> terrace_env::Result<PathBuf> {
+    let fs = Env::default().fs;
+    if !fs.is_dir(dir)? {
+        fs.create_dir(dir)?;
+    }
+    Ok(fs.absolute(dir))
 }
 
 /// Fails if this build lacks the engine.

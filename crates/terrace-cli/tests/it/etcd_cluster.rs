@@ -173,7 +173,8 @@ fn demonstration_survives_the_loss_of_a_node() {
     }
     let trial = CliTest::new();
     let base = free_ports();
-    let (mut demo, lines) = start(&trial, &format!("demo cluster data --port {base}"), "end: ");
+    let command = format!("demo cluster data --port {base}");
+    let (mut demo, lines) = start(&trial, &command, "end: ");
     let listed =
         |begin: &str| -> Vec<&String> { lines.iter().filter(|line| line.starts_with(begin)).collect() };
     let nodes = listed("etcd n");
@@ -214,6 +215,11 @@ fn demonstration_survives_the_loss_of_a_node() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+    // The data stays.
+    let (mut demo, _) = start(&trial, &command, "end: ");
+    assert_eq!(RedisClient::connect(base + 2).run("GET key:0"), "v0");
+    signal("TERM", &demo.id().to_string());
+    assert_eq!(demo.wait().unwrap().code(), Some(0));
 }
 
 #[test]
