@@ -69,7 +69,8 @@ fn run_program(row: &Platform, prefix: &str, library: &Path, name: &str) -> io::
     fs::create_dir_all(&empty)?;
     let output =
         row.start(&program).current_dir(&empty).env("TEST_TMPDIR", "test").stdin(Stdio::null()).output()?;
-    // The C library of Windows ends lines with two characters, and Windows joins names by another one.
+    // The C library of Windows ends lines with two characters, and Windows joins names by another
+    // one.
     let text = String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n").replace('\\', "/");
     let expected = fs::read_to_string(sources.join(format!("{name}.txt")))?.replace('\\', "/");
     if output.status.success() && text == expected {

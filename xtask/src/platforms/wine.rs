@@ -33,8 +33,8 @@ pub(super) fn prepare(log: &File) -> io::Result<bool> {
     succeeds(&mut compiler, log)
 }
 
-/// Ends the server and the services of wine. They would use the processor for hours after a test that
-/// was killed.
+/// Ends the server and the services of wine. They would use the processor for hours after a test
+/// that was killed.
 pub(super) fn stop() {
     let mut server = Command::new(SERVER);
     // An error means that none runs.

@@ -39,7 +39,8 @@ impl TerraceUnderTest {
         }
     }
 
-    #[cfg(all(test, unix))]
+    #[cfg(test)]
+    #[cfg(unix)]
     pub(crate) fn files_and_lengths(&self) -> Vec<(String, u64)> {
         let files = self.files().unwrap();
         let mut names = file_names(&*files, &self.path).unwrap();
