@@ -105,6 +105,10 @@ pub(crate) struct CompactionLimits {
 pub(crate) struct Level0Limits {
     /// Files that become a sorted run while a load is running.
     pub(crate) run: usize,
+    /// Files that become a sorted run during a sliced compaction. Without a larger number, flushes
+    /// of a fast load would leave no time for the slices, and the runs above them would be compacted
+    /// with each other again and again.
+    pub(crate) run_during_slices: usize,
     /// Files from which on writes are delayed if compactions are too slow.
     pub(crate) slowdown: usize,
     /// Files from which on each file doubles the maximum delay.
@@ -116,9 +120,10 @@ pub(crate) struct Level0Limits {
 impl Level0Limits {
     /// Limits with memtables of at least a mebibyte.
     pub(crate) const DEFAULT: Level0Limits =
-        Level0Limits { run: 12, slowdown: 10, no_headroom: 30, stop: 36 };
+        Level0Limits { run: 12, run_during_slices: 20, slowdown: 10, no_headroom: 30, stop: 36 };
     /// Limits with smaller memtables. The slowdown and the stop are LevelDB's.
-    const SMALL: Level0Limits = Level0Limits { run: 6, slowdown: 8, no_headroom: 10, stop: 12 };
+    const SMALL: Level0Limits =
+        Level0Limits { run: 6, run_during_slices: 8, slowdown: 8, no_headroom: 10, stop: 12 };
 
     /// Returns the limits with memtables of at most `size` bytes.
     pub(crate) fn for_memtable_size(size: usize) -> Level0Limits {

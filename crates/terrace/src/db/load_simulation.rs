@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use terrace_env::{Clock, Env, ManualClock};
 
-use super::components::memory_budget::{MAX_IMMUTABLE_MEMTABLES, immutable_memtables_that_fit};
 use super::components::memtable_size::MemtableSizer;
 use super::components::write_controller::{CompactionRate, RunningCompaction, WriteController};
 use crate::compaction::Compaction;
@@ -185,11 +184,11 @@ impl LoadSimulation {
 
     /// Returns true if writers wait for a flush or a compaction.
     fn must_wait(&self) -> bool {
-        let size = self.sizer.size();
-        let is_full = self.memtable * MEMTABLE_BYTES_PER_ENTRY >= size as f64;
-        let most = immutable_memtables_that_fit(size, MAX_IMMUTABLE_MEMTABLES);
+        let is_full = self.memtable * MEMTABLE_BYTES_PER_ENTRY >= self.sizer.size() as f64;
         let level_0_files = self.tree.set.version.levels[0].len() + self.immutable.len();
-        is_full && (self.immutable.len() >= most || level_0_files >= self.limits.level_0.stop)
+        is_full
+            && (self.immutable.len() >= self.sizer.max_immutable_memtables()
+                || level_0_files >= self.limits.level_0.stop)
     }
 
     fn switch_memtable(&mut self) {

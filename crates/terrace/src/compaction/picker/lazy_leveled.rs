@@ -10,9 +10,10 @@
 //!
 //! 1. Twelve flushes, or six small ones, become one sorted run, which is one level. If no level is
 //!    free, or the next run is not larger, they are compacted together with it.
-//! 2. When all runs together have three quarters of the size of the bottom level, a sliced
-//!    compaction moves them into it: one compaction for each slice, from the smallest keys to the
-//!    largest. Between two slices, flushes become runs above those that are being moved.
+//! 2. When the oldest run has three quarters of the size of the bottom level, a sliced compaction
+//!    moves it into the bottom level: one compaction for each slice, from the smallest keys to the
+//!    largest. Newer runs stay above it. Between two slices, twenty flushes (or eight small ones)
+//!    become a run, so that runs do not hold up the slices.
 //! 3. The bottom level moves down when it is larger than LevelDB's maximum for its level. So there
 //!    are more runs in a larger database, and LevelDB has less to do when it opens it.
 //!
@@ -28,7 +29,7 @@ use crate::event::CompactionReason;
 use crate::sync::Arc;
 use crate::version::{FileMeta, Version, total_size};
 
-/// Size of the runs, relative to the bottom level, at which they are compacted into it: three
+/// Size of the oldest run, relative to the bottom level, at which it is compacted into it: three
 /// quarters. A smaller part rewrites more, a larger one leaves more hidden versions on disk.
 const RUNS_RATIO: (u64, u64) = (3, 4);
 /// Maximum size of a slice, in bytes. Flushes wait on level 0 while a slice is compacted, so it
@@ -39,8 +40,8 @@ const MEMTABLES_PER_SLICE: u64 = 16;
 /// Level that stays free until a sliced compaction begins, if the bottom level is below it.
 const RESERVED_LEVEL: usize = 1;
 
-/// First level of the runs that a sliced compaction moves into the bottom level. The levels above
-/// it hold newer runs.
+/// Level of the run that a sliced compaction moves into the bottom level. The levels above it hold
+/// newer runs.
 pub(crate) type SlicedCompaction = Option<usize>;
 
 /// Returns the size of a slice in bytes. `write_buffer_size` is the fixed size of memtables, if
@@ -50,7 +51,7 @@ pub(crate) fn slice_bytes(write_buffer_size: Option<usize>) -> u64 {
     fixed.map_or(MAX_SLICE_BYTES, |bytes| bytes.min(MAX_SLICE_BYTES))
 }
 
-/// Begins, continues or ends a sliced compaction of `version`. It ends when its runs are in the
+/// Begins, continues or ends a sliced compaction of `version`. It ends when its run is in the
 /// bottom level.
 pub(crate) fn continue_sliced(
     version: &Version,
@@ -63,8 +64,8 @@ pub(crate) fn continue_sliced(
     {
         return sliced;
     }
-    let needs_slices = tree.total() > limits.slice_bytes && tree.newest_run() > RESERVED_LEVEL;
-    (needs_slices && tree.are_runs_large(0)).then(|| tree.newest_run())
+    let oldest = tree.runs().next_back().filter(|&level| level > RESERVED_LEVEL)?;
+    (tree.total() > limits.slice_bytes && tree.is_large(tree.size(oldest))).then_some(oldest)
 }
 
 /// Returns true if a compaction is due while a load is running.
@@ -80,10 +81,12 @@ pub(crate) fn pick(
 ) -> Option<Compaction> {
     let tree = Tree::new(version);
     let level_0 = &version.levels[0];
-    if level_0.len() < limits.level_0.run {
+    let run_trigger = if sliced.is_some() { limits.level_0.run_during_slices } else { limits.level_0.run };
+    if level_0.len() < run_trigger {
         return sliced.map(|first| tree.slice(limits, first));
     }
-    if sliced.is_none() && tree.are_runs_large(total_size(level_0)) && tree.total() <= limits.slice_bytes {
+    let above_bottom = tree.total() - tree.size(tree.bottom());
+    if sliced.is_none() && tree.is_large(above_bottom) && tree.total() <= limits.slice_bytes {
         return Some(tree.compact(CompactionReason::SortedRuns, 0, tree.bottom(), level_0.clone(), limits));
     }
     if sliced.is_none() && tree.is_bottom_too_large() {
@@ -137,11 +140,10 @@ impl<'v> Tree<'v> {
         self.runs().next().unwrap_or(self.bottom())
     }
 
-    /// Returns true if the runs, with `level_0` bytes of flushes, are large enough
-    /// for the bottom level.
-    fn are_runs_large(&self, level_0: u64) -> bool {
-        let runs = level_0 + self.runs().map(|level| self.size(level)).sum::<u64>();
-        runs > 0 && runs.saturating_mul(RUNS_RATIO.1) >= self.size(self.bottom()).saturating_mul(RUNS_RATIO.0)
+    /// Returns true if `bytes` of newer entries are enough for a rewrite of the bottom level.
+    fn is_large(&self, bytes: u64) -> bool {
+        bytes > 0
+            && bytes.saturating_mul(RUNS_RATIO.1) >= self.size(self.bottom()).saturating_mul(RUNS_RATIO.0)
     }
 
     fn is_bottom_too_large(&self) -> bool {
@@ -300,17 +302,27 @@ mod tests {
         check(&format!("{bottom} {}", run(3, 74)), None, "nothing");
         let files = format!("{bottom} {}", run(3, 75));
         check(&files, None, "3 to 4: 30 31 + 0 1, above ");
-        let files = format!("{bottom} {} {}", run(2, 25), run(3, 50));
-        check(&files, None, "2 to 4: 20 21 + 30 31 + 0 1, above ");
+        check(&format!("{bottom} {} {}", run(2, 25), run(3, 74)), None, "nothing");
+        let files = format!("{bottom} {} {}", run(2, 25), run(3, 75));
+        check(&files, None, "3 to 4: 30 31 + 0 1, above ");
         check(&format!("{bottom} 3 30 1 0b@9 0y@9"), Some(3), "3 to 4: 30 + 0, above ");
         check(&format!("{bottom} 2 20 1 0b@9 0y@9"), Some(3), "nothing");
     }
 
     #[test]
     fn flushes_go_above_a_sliced_compaction() {
-        let runs = "2 3 300 a@3 z@3\n 3 2 600 a@2 z@2\n 4 1 1000 a@1 z@1";
-        check_flushes(runs, Some(2), &format!("1: {FLUSHES} + , above 3"));
-        check_flushes(&format!("1 4 500 a@4 z@4\n{runs}"), Some(2), &format!("1: {FLUSHES} + 4, above 3"));
+        let flushes = |first| -> String {
+            (first..100).map(|number| format!("0 {number} 6 a@{number} z@{number}\n")).collect()
+        };
+        let numbers: Vec<String> = (80..100).rev().map(|number| number.to_string()).collect();
+        let numbers = numbers.join(" ");
+        let runs = "2 3 300 a@3 z@3\n 3 2 900 a@2 z@2\n 4 1 1000 a@1 z@1";
+        check(&format!("{}{runs}", flushes(81)), Some(3), "3 to 4: 2 + 1, above ");
+        let runs_20 = format!("{}{runs}", flushes(80));
+        check(&runs_20, Some(3), &format!("0 to 1: {numbers} + , above 3"));
+        check(&format!("1 4 90 a@4 z@4\n{runs_20}"), Some(3), &format!("0 to 1: {numbers} + 4, above 3"));
+        let alone = format!("{} 3 2 900 a@2 z@2\n 4 1 1000 a@1 z@1", flushes(80));
+        check(&alone, Some(3), &format!("0 to 2: {numbers} +  + , above 2"));
     }
 
     /// Simulates `count` flushes of 18 MiB of different keys. Returns the compacted bytes for each

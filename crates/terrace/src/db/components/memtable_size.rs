@@ -29,11 +29,15 @@ const MIN_STORED_BYTES_FOR_LARGE_MEMTABLES: u64 = 1 << 30;
 const SLOW_FILL_TIME: Duration = Duration::from_secs(60);
 /// Part of an adaptive size that stays free, so that most last records fit.
 const FULL_SLACK_DIVISOR: usize = 256;
-/// Maximum number of immutable memtables if records are large. Then a get copies its value for
-/// longer than it searches the memtables.
-const MAX_IMMUTABLE_MEMTABLES_LARGE_RECORDS: usize = 8;
-/// Minimum mean size of large records, in bytes.
-const LARGE_RECORD_SIZE: u64 = 4 << 10;
+/// Number of immutable memtables of an adaptive size that may always wait, if the memory budget
+/// allows it. With one, all writers wait for each flush that takes a little longer than the fill of
+/// the next memtable.
+const MIN_IMMUTABLE_MEMTABLES: usize = 2;
+/// Minimum mean size of large records in bytes, and the maximum number of immutable memtables with
+/// them. A get copies its value for longer than it searches the memtables. Writers of large records
+/// fill a memtable in the time of a few syncs, so they need more memtables between them and the
+/// disk.
+const MAX_IMMUTABLE_MEMTABLES_LARGE_RECORDS: [(u64, usize); 2] = [(64 << 10, 16), (4 << 10, 8)];
 
 /// Size of the memtables of one database.
 #[derive(Debug)]
@@ -42,8 +46,9 @@ pub(crate) struct MemtableSizer {
     size: AtomicUsize,
     /// True if the last memtable filled fast. Relaxed: no other data depends on it.
     fills_fast: AtomicBool,
-    /// True if the records of the last memtable were large. Relaxed: no other data depends on it.
-    has_large_records: AtomicBool,
+    /// Maximum number of immutable memtables for the records of the last memtable. Relaxed: no
+    /// other data depends on it.
+    max_immutable: AtomicUsize,
     min_size: usize,
     max_size: usize,
     /// Maximum bytes of all memtables together.
@@ -62,7 +67,7 @@ impl MemtableSizer {
         MemtableSizer {
             size: AtomicUsize::new(min_size),
             fills_fast: AtomicBool::new(false),
-            has_large_records: AtomicBool::new(false),
+            max_immutable: AtomicUsize::new(MAX_IMMUTABLE_MEMTABLES),
             min_size,
             max_size,
             total_limit: budget.map_or(usize::MAX, |budget| budget.memtables),
@@ -111,8 +116,10 @@ impl MemtableSizer {
 
     /// Records the bytes and the number of records of a new immutable memtable.
     pub(crate) fn record_freeze(&self, bytes: usize, records: u64) {
-        self.has_large_records
-            .store(bytes as u64 >= records.saturating_mul(LARGE_RECORD_SIZE), Ordering::Relaxed);
+        let large = MAX_IMMUTABLE_MEMTABLES_LARGE_RECORDS
+            .into_iter()
+            .find(|(min_size, _)| bytes as u64 >= records.saturating_mul(*min_size));
+        self.max_immutable.store(large.map_or(MAX_IMMUTABLE_MEMTABLES, |(_, most)| most), Ordering::Relaxed);
     }
 
     /// Number of immutable memtables at which writers wait for a flush.
@@ -120,12 +127,9 @@ impl MemtableSizer {
         let size = self.size();
         // One of the memtables is the current one.
         let fit = (self.total_limit / max_memtable_footprint(size).max(1)).saturating_sub(1);
-        let most = if self.has_large_records.load(Ordering::Relaxed) {
-            MAX_IMMUTABLE_MEMTABLES_LARGE_RECORDS
-        } else {
-            MAX_IMMUTABLE_MEMTABLES
-        };
-        immutable_memtables_that_fit(size, most).min(fit.max(1))
+        let most = immutable_memtables_that_fit(size, self.max_immutable.load(Ordering::Relaxed));
+        let least = if self.is_adaptive { MIN_IMMUTABLE_MEMTABLES } else { 1 };
+        most.max(least).min(fit.max(1))
     }
 
     /// Records a flush of a memtable of `bytes` bytes. `stored` is the size of all tables of the
@@ -234,8 +238,12 @@ mod tests {
             sizer.max_immutable_memtables()
         };
         assert_eq!([1024, 1025].map(|records| immutable_max(None, None, records)), [8, 4]);
-        assert_eq!([4, 16, 64].map(|size| immutable_max(Some(size * MB), None, 1)), [8, 4, 1]);
+        assert_eq!([64, 65].map(|records| immutable_max(None, None, records)), [16, 8]);
+        assert_eq!([4, 16, 64].map(|size| immutable_max(Some(size * MB), None, 1)), [16, 4, 1]);
         assert_eq!(immutable_max(Some(4 * MB), Some(256 * MB), 1), 4, "a budget is kept");
+        let sizer = MemtableSizer::new(&Options::default());
+        sizer.size.store(64 * MB, Ordering::Relaxed);
+        assert_eq!(sizer.max_immutable_memtables(), 2, "no wait for the flush of the memtable before");
     }
 
     #[test]
