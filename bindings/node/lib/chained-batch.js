@@ -4,38 +4,51 @@ const { AbstractChainedBatch } = require('abstract-level')
 const binding = require('./binding')
 const { PendingOperations } = require('./pending-operations')
 
+// Handle of a batch without native memory.
+const NO_BATCH = 0
+
 class TerraceChainedBatch extends AbstractChainedBatch {
   #host
-  #batch = binding.batchNew()
-  #pending = new PendingOperations()
+  #batch = NO_BATCH
+  #pending = new PendingOperations(() => this.#openBatch())
 
   constructor (level, host) {
     super(level)
     this.#host = host
-    host.freeWith(this, binding.batchFree, this.#batch)
+  }
+
+  /** Returns the native batch. The garbage collector frees that of a forgotten object. */
+  #openBatch () {
+    if (this.#batch === NO_BATCH) {
+      this.#batch = binding.batchNew()
+      this.#host.freeWith(this, binding.batchFree, this.#batch)
+    }
+    return this.#batch
   }
 
   _put (key, value) {
-    this.#pending.put(this.#batch, key, value)
+    this.#pending.put(key, value)
   }
 
   _del (key) {
-    this.#pending.del(this.#batch, key)
+    this.#pending.del(key)
   }
 
   _clear () {
     this.#pending.clear()
-    binding.batchClear(this.#batch)
+    if (this.#batch !== NO_BATCH) binding.batchClear(this.#batch)
   }
 
   _write (options) {
-    this.#pending.flush(this.#batch)
+    // The write ends with a close, so this batch needs no finalizer.
+    if (this.#batch === NO_BATCH) this.#batch = binding.batchNew()
+    this.#pending.flush()
     return this.#host.writeBatch(this.#batch, options)
   }
 
   async _close () {
     this.#pending.clear()
-    binding.batchFree(this.#batch)
+    if (this.#batch !== NO_BATCH) binding.batchFree(this.#batch)
   }
 }
 

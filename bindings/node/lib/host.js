@@ -71,13 +71,13 @@ class Host {
 
   batch (operations, options) {
     const batch = binding.batchNew()
-    const pending = new PendingOperations()
+    const pending = new PendingOperations(() => batch)
     try {
       for (const { type, key, value } of operations) {
-        if (type === 'put') pending.put(batch, key, value)
-        else pending.del(batch, key)
+        if (type === 'put') pending.put(key, value)
+        else pending.del(key)
       }
-      pending.flush(batch)
+      pending.flush()
       return this.writeBatch(batch, options)
     } finally {
       binding.batchFree(batch)

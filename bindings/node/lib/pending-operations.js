@@ -24,36 +24,43 @@ const lengthBytes = new Uint8Array(lengths.buffer)
  * strings.
  */
 class PendingOperations {
+  #openBatch
   #text = ''
   #lengths = []
 
-  put (batch, key, value) {
+  /** `openBatch` returns the handle of the native batch. */
+  constructor (openBatch) {
+    this.#openBatch = openBatch
+  }
+
+  put (key, value) {
     if (!isShort(key) || !isShort(value)) {
-      this.flush(batch)
-      binding.batchPut(batch, key, value)
+      this.flush()
+      binding.batchPut(this.#openBatch(), key, value)
       return
     }
     this.#text += key + value
-    this.#add(batch, key.length, value.length)
+    this.#add(key.length, value.length)
   }
 
-  del (batch, key) {
+  del (key) {
     if (!isShort(key)) {
-      this.flush(batch)
-      binding.batchDel(batch, key)
+      this.flush()
+      binding.batchDel(this.#openBatch(), key)
       return
     }
     this.#text += key
-    this.#add(batch, key.length, DELETION)
+    this.#add(key.length, DELETION)
   }
 
-  #add (batch, keyLength, valueLength) {
-    if (this.#lengths.push(keyLength, valueLength) === lengths.length) this.flush(batch)
+  #add (keyLength, valueLength) {
+    if (this.#lengths.push(keyLength, valueLength) === lengths.length) this.flush()
   }
 
   /** Appends all operations to the native batch. */
-  flush (batch) {
+  flush () {
     if (this.#lengths.length === 0) return
+    const batch = this.#openBatch()
     const text = this.#text
     const own = this.#lengths
     this.clear()
