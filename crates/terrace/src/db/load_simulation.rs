@@ -6,9 +6,9 @@
 //!   compaction   one thread; the engine's pickers choose its inputs
 //! ```
 //!
-//! The pickers, the sizes of memtables, the write delays and the limits are those of the engine. The
-//! simulation adds the time that each thread needs for an entry, and shares the processors evenly
-//! between the threads that run. Storage has no limit.
+//! The pickers, the sizes of memtables, the write delays and the limits are those of the engine.
+//! The simulation adds the time that each thread needs for an entry, and shares the processors
+//! evenly between the threads that run. Storage has no limit.
 //!
 //! `cargo test --profile ci -p terrace --lib -- --ignored --nocapture simulate_large_loads` prints
 //! the table of docs/design/0025-simulation-of-large-loads.md.
@@ -22,7 +22,7 @@ use super::components::write_controller::{CompactionRate, RunningCompaction, Wri
 use crate::compaction::Compaction;
 use crate::compaction::picker::{CompactionLimits, L0_STOP_WRITES_TRIGGER, SlicedCompaction, lazy_leveled};
 use crate::compaction::picker::{leveled, pending_compaction_bytes};
-use crate::compaction::simulated_tree::SimulatedTree;
+use crate::compaction::tree_simulation::SimulatedTree;
 use crate::options::{CompactionStyle, Options};
 use crate::sync::Arc;
 

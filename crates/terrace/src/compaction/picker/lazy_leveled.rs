@@ -229,7 +229,7 @@ impl<'v> Tree<'v> {
 mod tests {
     use super::super::leveled::tests::{LIMITS, set, text};
     use super::*;
-    use crate::compaction::simulated_tree::SimulatedTree;
+    use crate::compaction::tree_simulation::SimulatedTree;
 
     const MB: u64 = 1 << 20;
     /// Numbers of the flushes in the texts of compactions.
