@@ -443,9 +443,9 @@ pub trait LogFile: Debug + Send + Sync {
     /// part of a fragment is its header. Only a log that [takes large
     /// records](LogFile::takes_large_records) has this method.
     ///
-    /// An error leaves no part of the record, if the log [is intact](LogFile::is_intact). A crash of
-    /// the process leaves the record; or zeros from the start of one of its fragments to the end of
-    /// the file; or a file that ends within the record.
+    /// An error leaves no part of the record, if the log [is intact](LogFile::is_intact). A crash
+    /// of the process leaves the record; or zeros from the start of one of its fragments to the
+    /// end of the file; or a file that ends within the record.
     fn write_large_record(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
         let _ = (offset, parts);
         Err(FileError::new("write", Path::new("log"), io::ErrorKind::Unsupported.into()))

@@ -483,6 +483,7 @@ pub fn encode_single_op_head(
     record.extend_from_slice(&header);
     put_length_prefixed_slice(record, key);
     if let Some(value) = value {
+        // Batches accept only shorter values.
         put_varint32(record, u32::try_from(value.len()).expect("values are shorter than 4 GiB"));
     }
 }

@@ -99,7 +99,7 @@ counters! {
     LevelDbHandovers "leveldb_handovers" 0,
     /// Turns of engines that open one directory one after the other.
     EngineTurns "engine_turns" 10_000,
-    /// Trees of interrupted loads with levels above LevelDB's limits, which another engine continued.
+    /// Trees of interrupted loads with levels above LevelDB's limits.
     UnsettledTrees "unsettled_trees" 0,
     /// Acknowledged batches that LevelDB or goleveldb have lost without Terrace.
     KnownLosses "known_losses" 0,

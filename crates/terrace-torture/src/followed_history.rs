@@ -242,8 +242,8 @@ impl ExpectedState {
         Ok(())
     }
 
-    /// Compares each entry of `snapshot` with the state of its count, and moves to that state. Returns
-    /// the number of entries.
+    /// Compares each entry of `snapshot` with the state of its count, and moves to that state.
+    /// Returns the number of entries.
     pub fn check_next(&mut self, snapshot: &Snapshot) -> Result<u64, String> {
         let count = snapshot.get(COUNT).map_err(|error| error.to_string())?;
         let write = count_of(count.as_deref())?;

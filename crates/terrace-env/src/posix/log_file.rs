@@ -53,7 +53,7 @@ const MAX_ALLOCATION_STEP: u64 = 1 << 20;
 const MAX_EXTENSION: u64 = 256 << 10;
 
 /// Zeros for the end of a log.
-static ZEROS: [u8; (MAX_EXTENSION + LOG_FILE_BLOCK_SIZE) as usize] =
+static LOG_ZEROS: [u8; (MAX_EXTENSION + LOG_FILE_BLOCK_SIZE) as usize] =
     [0; (MAX_EXTENSION + LOG_FILE_BLOCK_SIZE) as usize];
 
 /// Page size of the page cache, in bytes. A kill can interrupt a write between two pages.
@@ -323,9 +323,9 @@ impl PosixLogFile {
         }
         self.store_end.store(new_len, Ordering::Relaxed);
         if self.fills_fast.load(Ordering::Relaxed) {
-            let zeros = (new_len - old_len).min(ZEROS.len() as u64);
+            let zeros = (new_len - old_len).min(LOG_ZEROS.len() as u64);
             // Only saves page faults: the bytes are zero already.
-            let _ = self.file.with(|file| file.write_all_at(&ZEROS[..zeros as usize], old_len));
+            let _ = self.file.with(|file| file.write_all_at(&LOG_ZEROS[..zeros as usize], old_len));
         }
         Ok(())
     }

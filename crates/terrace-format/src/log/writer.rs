@@ -74,8 +74,8 @@ impl RecordWriter {
         })
     }
 
-    /// Reserves space for a record that consists of two slices, as [`RecordWriter::add_record`] does
-    /// for one.
+    /// Reserves space for a record that consists of two slices, as [`RecordWriter::add_record`]
+    /// does for one.
     #[inline]
     pub fn add_split_record<'a>(
         &mut self,

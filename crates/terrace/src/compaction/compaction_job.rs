@@ -240,11 +240,11 @@ impl CompactionJob<'_> {
     /// Returns true if `key` is the last one of a slice, for a mutant.
     fn is_last_of_slice(&self, key: &[u8]) -> bool {
         let comparator = self.context.version.comparator.user_comparator();
-        let is_last =
-            |file: &Arc<FileMeta>| comparator.compare(key::user_key(key), file.largest.user_key()).is_ge();
+        let user_key = key::user_key(key);
+        let mut files = self.compaction.input_files();
         self.compaction.reason == CompactionReason::SortedRuns
             && self.compaction.level() > 0
-            && self.compaction.input_files().all(is_last)
+            && files.all(|file| comparator.compare(user_key, file.largest.user_key()).is_ge())
     }
 
     fn input_iters(&self) -> Vec<ChildIter> {

@@ -106,8 +106,8 @@ pub(crate) struct Level0Limits {
     /// Files that become a sorted run while a load is running.
     pub(crate) run: usize,
     /// Files that become a sorted run during a sliced compaction. Without a larger number, flushes
-    /// of a fast load would leave no time for the slices, and the runs above them would be compacted
-    /// with each other again and again.
+    /// of a fast load would leave no time for the slices, and the runs above them would be
+    /// compacted with each other again and again.
     pub(crate) run_during_slices: usize,
     /// Files from which on writes are delayed if compactions are too slow.
     pub(crate) slowdown: usize,

@@ -13,9 +13,9 @@ mod compaction_plan;
 pub(crate) mod flush;
 mod loser_tree;
 pub(crate) mod picker;
-#[cfg(test)]
-pub(crate) mod simulated_tree;
 mod subcompaction;
+#[cfg(test)]
+pub(crate) mod tree_simulation;
 mod version_filter;
 
 pub(crate) use compaction_job::{

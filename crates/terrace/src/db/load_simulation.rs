@@ -6,9 +6,9 @@
 //!   compaction   one thread; the engine's pickers choose its inputs
 //! ```
 //!
-//! The pickers, the sizes of memtables, the write delays and the limits are those of the engine. The
-//! simulation adds the time that each thread needs for an entry, and shares the processors evenly
-//! between the threads that run. Storage has no limit.
+//! The pickers, the sizes of memtables, the write delays and the limits are those of the engine.
+//! The simulation adds the time that each thread needs for an entry, and shares the processors
+//! evenly between the threads that run. Storage has no limit.
 //!
 //! `cargo test --profile ci -p terrace --lib -- --ignored --nocapture simulate_large_loads` prints
 //! the table of docs/design/0025-simulation-of-large-loads.md.
@@ -23,7 +23,7 @@ use crate::compaction::Compaction;
 use crate::compaction::picker::{
     CompactionLimits, Level0Limits, SlicedCompaction, lazy_leveled, leveled, pending_compaction_bytes,
 };
-use crate::compaction::simulated_tree::SimulatedTree;
+use crate::compaction::tree_simulation::SimulatedTree;
 use crate::options::{CompactionStyle, Options};
 use crate::sync::Arc;
 

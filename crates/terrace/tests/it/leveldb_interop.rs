@@ -181,3 +181,55 @@ fn leveldb_refuses_databases_with_zstd() {
     assert_eq!(db.get(b"old").unwrap().as_deref(), Some(b"plain".as_slice()));
     assert!(db.get(b"new").unwrap().is_some());
 }
+
+/// Checks the entries that both engines find in `path`.
+#[track_caller]
+fn check_entries(path: &Path, settings: &Settings, expected: &[(Vec<u8>, Vec<u8>)]) {
+    let theirs = stock_leveldb_or_skip().map(|stock| stock.open(path, settings).unwrap().scan().unwrap());
+    assert!(theirs.is_none_or(|entries| entries == expected));
+    let options = terrace::Options::default().paranoid_checks(settings.paranoid_checks);
+    let db = terrace::Db::open(path, &options).unwrap();
+    assert!(db.iter().map(Result::unwrap).eq(expected.iter().cloned()));
+    db.close().unwrap();
+}
+
+/// Values that the log takes from the slice of the caller, between small ones, after a kill of the
+/// process, and after a kill within the last record.
+#[test]
+fn large_values_in_the_log_of_a_killed_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let options = terrace::Options::default().create_if_missing(true).write_buffer_size(64 << 20);
+    let db = terrace::Db::open(&path, &options).unwrap();
+    let mut expected = Vec::new();
+    let lens = [10, 65_536, 100_000, 40, 32_768, 1_000_000, 70_000, 12, 12, 131_059, 65_535, 200_000];
+    for (n, len) in lens.into_iter().enumerate() {
+        let key = format!("key{n:03}").into_bytes();
+        let value = vec![b'a' + n as u8; len];
+        if n % 3 == 2 {
+            // A batch with another key before the large value.
+            let mut batch = terrace::WriteBatch::new();
+            batch.put(b"other", n.to_string()).put(&key, &value);
+            db.write(&batch).unwrap();
+        } else {
+            db.put(&key, &value).unwrap();
+        }
+        expected.push((key, value));
+    }
+    let last = expected[expected.len() - 1].clone();
+    let others = [expected[..expected.len() - 1].to_vec(), vec![(b"other".to_vec(), b"8".to_vec())]].concat();
+    expected.push((b"other".to_vec(), b"11".to_vec()));
+    let [killed, torn] = ["killed", "torn"].map(|name| dir.path().join(name));
+    // A copy of the open database has the files that a kill leaves.
+    files::copy_directory(&path, &killed);
+    files::copy_directory(&path, &torn);
+    db.close().unwrap();
+
+    check_entries(&killed, &Settings::default(), &expected);
+
+    let log = files::only(&torn, ".log");
+    let bytes = files::read(&log);
+    let end = bytes.iter().rposition(|&byte| byte == last.1[0]).unwrap();
+    files::write(&log, &bytes[..end - last.1.len() / 2]);
+    check_entries(&torn, &paranoid(), &others);
+}

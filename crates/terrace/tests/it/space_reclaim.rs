@@ -144,7 +144,8 @@ fn scans_of_a_queue_stay_short() {
     }
     let mean = |scans: &[u64]| scans.iter().sum::<u64>() / scans.len() as u64;
     let quarter = scans.len() / 4;
-    let (first, last) = (mean(&scans[..quarter]), mean(&scans[scans.len() - quarter..]));
+    let first = mean(&scans[..quarter]);
+    let last = mean(&scans[scans.len() - quarter..]);
     assert!(last <= first * 2 + 2, "{first} blocks for each scan, then {last}");
 }
 

@@ -16,7 +16,7 @@
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
 
-use super::{PosixLogFile, ZEROS};
+use super::{LOG_ZEROS, PosixLogFile};
 use crate::fs::{LOG_FILE_BLOCK_SIZE, MIN_LOG_END_ZEROS};
 
 /// Maximum number of slices of a system call, below the limit of each system.
@@ -37,7 +37,8 @@ impl<'a> Parts<'a> {
         while len > 0 && taken.len() < MAX_SLICES {
             if self.first.is_empty() {
                 let Some((first, rest)) = self.rest.split_first() else { break };
-                (self.first, self.rest) = (first, rest);
+                self.first = first;
+                self.rest = rest;
                 continue;
             }
             let (now, later) = self.first.split_at((self.first.len() as u64).min(len) as usize);
@@ -88,7 +89,7 @@ impl PosixLogFile {
             let len = total_len(&slices);
             let is_last = slices.len() < MAX_SLICES;
             if is_last {
-                slices.push(IoSlice::new(&ZEROS[..(new_len - offset - len) as usize]));
+                slices.push(IoSlice::new(&LOG_ZEROS[..(new_len - offset - len) as usize]));
             }
             self.pwrite_all(offset, &mut slices)?;
             offset += len;

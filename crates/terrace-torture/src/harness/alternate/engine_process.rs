@@ -7,7 +7,7 @@
 //!     write sync|nosync [OPERATION]..      ok, or: error TEXT
 //!     batch HEX                            ok, or: error TEXT; goleveldb only, for `followers`
 //!     compact                              ok
-//!     load SEED COUNT                      ok, or: error TEXT; Terrace only, for `interrupted-loads`
+//!     load SEED COUNT                      ok, or: error TEXT; Terrace only
 //!     close                                ok, or: error TEXT; the process ends
 //!
 //!   OPERATION    put KEY LENGTH PATTERN, or: delete KEY

@@ -222,7 +222,7 @@ mod tests {
     use super::super::leveled::tests::{LIMITS, set, text};
     use super::*;
     use crate::compaction::picker::Level0Limits;
-    use crate::compaction::simulated_tree::SimulatedTree;
+    use crate::compaction::tree_simulation::SimulatedTree;
 
     const MB: u64 = 1 << 20;
     /// Numbers of the flushes in the texts of compactions.
@@ -255,9 +255,9 @@ mod tests {
     #[test]
     fn six_small_flushes_become_a_run() {
         let limits = CompactionLimits { level_0: Level0Limits::for_memtable_size(100_000), ..LIMITS };
-        let files = |count: u64| (0..count).map(|number| format!("0 {number} 1 a@{number} z@{number}\n"));
         for (count, due) in [(5, false), (6, true)] {
-            let version = set(&files(count).collect::<String>()).version;
+            let files = (0..count).map(|number| format!("0 {number} 1 a@{number} z@{number}\n"));
+            let version = set(&files.collect::<String>()).version;
             assert_eq!(is_due(&version, None, &limits), due);
             assert_eq!(pick(&version, None, &limits).is_some(), due);
             assert_eq!(pending_bytes(&version, &limits), if due { 6 * MB } else { 0 });

@@ -66,37 +66,38 @@ const FILL_RATE_CHECK_BYTES: u64 = 128 << 10;
 type Operation<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// Write without sequence numbers.
-struct PendingWrite<'a, E, H, O> {
+struct PendingWrite<'a, H, O> {
     /// Number of operations, at least 1.
     count: u64,
     /// Bytes of all keys and values, or more.
     bytes: usize,
-    /// Appends the WAL record for a first sequence number to a buffer.
-    encode: E,
-    /// Appends the record without `tail`, which is its end, to a buffer.
+    /// Appends the WAL record for a first sequence number, without `tail`, to a buffer.
     encode_head: H,
+    /// End of the record.
     tail: &'a [u8],
     operations: O,
 }
 
-impl PendingWrite<'_, (), (), ()> {
+impl<H: Fn(SequenceNumber, &mut Vec<u8>), O> PendingWrite<'_, H, O> {
+    /// Appends the WAL record for a first sequence number to a buffer.
+    #[inline]
+    fn encode(&self, first: SequenceNumber, record: &mut Vec<u8>) {
+        record.reserve(self.bytes + WAL_RECORD_OVERHEAD);
+        (self.encode_head)(first, record);
+        record.extend_from_slice(self.tail);
+    }
+}
+
+impl PendingWrite<'_, (), ()> {
     /// Returns the write of `batch`, which is not empty.
     fn from_batch<'a>(
         batch: &'a WriteBatch,
-    ) -> PendingWrite<
-        'a,
-        impl FnOnce(SequenceNumber, &mut Vec<u8>),
-        impl FnOnce(SequenceNumber, &mut Vec<u8>),
-        impl Iterator<Item = Operation<'a>> + Clone,
-    > {
+    ) -> PendingWrite<'a, impl Fn(SequenceNumber, &mut Vec<u8>), impl Iterator<Item = Operation<'a>> + Clone>
+    {
         let tail = &batch.as_bytes()[size_of::<SequenceNumber>()..];
         PendingWrite {
             count: batch.len() as u64,
             bytes: batch.as_bytes().len(),
-            encode: move |first: SequenceNumber, record: &mut Vec<u8>| {
-                record.extend_from_slice(&first.to_le_bytes());
-                record.extend_from_slice(tail);
-            },
             encode_head: |first: SequenceNumber, record: &mut Vec<u8>| {
                 record.extend_from_slice(&first.to_le_bytes());
             },
@@ -136,7 +137,6 @@ impl DbInner {
         let write = PendingWrite {
             count: 1,
             bytes: key.len() + value_len,
-            encode: |first, record: &mut Vec<u8>| batch::encode_single_op(record, first, key, value),
             encode_head: |first, record: &mut Vec<u8>| {
                 batch::encode_single_op_head(record, first, key, value);
             },
@@ -181,24 +181,22 @@ impl DbInner {
 
     fn commit<'a>(
         &self,
-        mut write: PendingWrite<
+        write: PendingWrite<
             'a,
-            impl FnOnce(SequenceNumber, &mut Vec<u8>),
-            impl FnOnce(SequenceNumber, &mut Vec<u8>),
+            impl Fn(SequenceNumber, &mut Vec<u8>),
             impl Iterator<Item = Operation<'a>> + Clone,
         >,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
         self.check_owner_process()?;
         self.delay_write(write.bytes);
-        if self.should_queue() {
-            match self.write_queue.push(write.count, write.bytes, write.encode) {
-                Ok(queued) => {
-                    let (first, number) = self.commit_queued(&queued)?;
-                    return self.finish_write(&(first..=first + write.count - 1), number, options);
-                }
-                Err(encode) => write.encode = encode,
-            }
+        if self.should_queue()
+            && let Ok(queued) = self.write_queue.push(write.count, write.bytes, |first, record| {
+                write.encode(first, record);
+            })
+        {
+            let (first, number) = self.commit_queued(&queued)?;
+            return self.finish_write(&(first..=first + write.count - 1), number, options);
         }
         self.write_contention.arrive();
         let mut commit = self.lock_commit();
@@ -215,8 +213,7 @@ impl DbInner {
         mut commit: MutexGuard<'_, Option<WalWriter>>,
         write: PendingWrite<
             'a,
-            impl FnOnce(SequenceNumber, &mut Vec<u8>),
-            impl FnOnce(SequenceNumber, &mut Vec<u8>),
+            impl Fn(SequenceNumber, &mut Vec<u8>),
             impl Iterator<Item = Operation<'a>> + Clone,
         >,
     ) -> Result<(RangeInclusive<SequenceNumber>, u64)> {
@@ -234,7 +231,7 @@ impl DbInner {
                 writer.append_split([&record, write.tail])
             } else {
                 record.extend_from_slice(&[0; FRAGMENT_HEADER_SIZE]);
-                (write.encode)(first, &mut record);
+                write.encode(first, &mut record);
                 writer.append(&mut record)
             };
             if record.capacity() <= MAX_REUSED_RECORD_BUFFER {

@@ -26,8 +26,7 @@ impl DbInner {
         &self,
         write: PendingWrite<
             'a,
-            impl FnOnce(SequenceNumber, &mut Vec<u8>),
-            impl FnOnce(SequenceNumber, &mut Vec<u8>),
+            impl Fn(SequenceNumber, &mut Vec<u8>),
             impl Iterator<Item = Operation<'a>> + Clone,
         >,
     ) -> Result<()> {

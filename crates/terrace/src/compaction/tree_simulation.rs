@@ -10,7 +10,7 @@ use terrace_format::key::{InternalComparator, InternalKey, SequenceNumber, Value
 use terrace_format::version_edit::{NewFile, VersionEdit};
 
 use super::compaction_plan::Compaction;
-use crate::version::{FileMeta, VersionSet};
+use crate::version::VersionSet;
 
 /// Number of positions in the key range of the tree.
 const POSITIONS: f64 = 1e9;
@@ -77,9 +77,8 @@ impl SimulatedTree {
 
     /// Returns the bytes of the newest versions in the inputs, which share a part of the key range.
     fn output_bytes(&self, compaction: &Compaction, part: f64) -> u64 {
-        let entries = |file: &FileMeta| file.size as f64 / SimulatedTree::BYTES_PER_ENTRY;
         let runs = compaction.inputs.iter().flat_map(|(level, files)| {
-            let files = files.iter().map(|file| entries(file));
+            let files = files.iter().map(|file| file.size as f64 / SimulatedTree::BYTES_PER_ENTRY);
             if *level == 0 { files.collect() } else { vec![files.sum()] }
         });
         let keys = self.keys * part.max(1.0 / POSITIONS);
@@ -102,6 +101,7 @@ impl SimulatedTree {
     }
 
     fn apply(&mut self, edit: &VersionEdit) {
+        // The pickers choose tables of this version, so the edit fits it.
         self.set = self.set.apply_edit(edit, Path::new("MANIFEST-000001")).unwrap();
     }
 }
@@ -121,5 +121,6 @@ fn distinct_keys_of_runs(keys: f64, runs: impl Iterator<Item = f64>) -> f64 {
 
 /// Position of a key in the key range, from 0 to 1.
 fn position(key: &InternalKey) -> f64 {
+    // `new_table` makes all keys, of eight bytes.
     u64::from_be_bytes(key.user_key().try_into().unwrap()) as f64 / POSITIONS
 }
