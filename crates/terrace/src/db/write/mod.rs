@@ -81,6 +81,7 @@ struct PendingWrite<'a, E, H, O> {
 
 impl PendingWrite<'_, (), (), ()> {
     /// Returns the write of `batch`, which is not empty.
+    #[expect(clippy::type_complexity, reason = "the types of closures have no names")]
     fn from_batch<'a>(
         batch: &'a WriteBatch,
     ) -> PendingWrite<
