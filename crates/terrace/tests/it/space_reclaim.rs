@@ -113,7 +113,7 @@ fn space_of_nine_tenths_of_the_keys_is_reclaimed() {
                 options.compaction_style = style;
             });
             let db = fill(&fixture);
-            let is_kept = |n: u32| n.wrapping_mul(0x9e37_79b9).wrapping_mul(0x85eb_ca6b) % 10 == 0;
+            let is_kept = |n: u32| n.wrapping_mul(0x9e37_79b9).wrapping_mul(0x85eb_ca6b).is_multiple_of(10);
             scattered().filter(|&n| !is_kept(n)).for_each(|n| db.delete(key(n)).unwrap());
             fixture.settle(&db);
             let left = db.iter().count();

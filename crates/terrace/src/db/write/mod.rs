@@ -82,7 +82,6 @@ impl<H: Fn(SequenceNumber, &mut Vec<u8>), O> PendingWrite<'_, H, O> {
     /// Appends the WAL record for a first sequence number to a buffer.
     #[inline]
     fn encode(&self, first: SequenceNumber, record: &mut Vec<u8>) {
-        record.reserve(self.bytes + WAL_RECORD_OVERHEAD);
         (self.encode_head)(first, record);
         record.extend_from_slice(self.tail);
     }
