@@ -124,6 +124,7 @@ impl<L> GroupCommit<L> {
     }
 
     /// Executes `commit` with a lane. It returns the lane for the next transaction.
+    #[cfg(feature = "tikv")]
     pub(super) fn with_lane<T>(&self, commit: impl FnOnce(Option<L>) -> (Option<L>, T)) -> T {
         let mut queue = self.queue.lock();
         let lane = loop {
@@ -159,5 +160,36 @@ impl<L> GroupCommit<L> {
             group.extend(waiting.pop_front());
         }
         group
+    }
+}
+
+/// Lanes of conditional writes, which no group shares. A writer that finds no free lane waits.
+#[cfg(feature = "etcd")]
+pub(super) struct Lanes<L> {
+    free: Mutex<VecDeque<Option<L>>>,
+    changed: Condvar,
+}
+
+#[cfg(feature = "etcd")]
+impl<L> Lanes<L> {
+    /// Creates `count` lanes without a state.
+    pub(super) fn new(count: usize) -> Lanes<L> {
+        Lanes { free: Mutex::new((0..count).map(|_| None).collect()), changed: Condvar::new() }
+    }
+
+    /// Executes `commit` with a lane. It returns the lane for the next transaction.
+    pub(super) fn with_lane<T>(&self, commit: impl FnOnce(Option<L>) -> (Option<L>, T)) -> T {
+        let mut free = self.free.lock();
+        let lane = loop {
+            match free.pop_front() {
+                Some(lane) => break lane,
+                None => self.changed.wait(&mut free),
+            }
+        };
+        drop(free);
+        let (lane, outcome) = commit(lane);
+        self.free.lock().push_back(lane);
+        self.changed.notify_one();
+        outcome
     }
 }

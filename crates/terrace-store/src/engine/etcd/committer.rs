@@ -6,7 +6,7 @@ use std::time::Duration;
 use etcd_client::{Compare, TxnOp};
 use terrace_env::{Random, SystemRandom};
 
-use super::super::group_commit::{GroupCommit, Writes};
+use super::super::group_commit::{GroupCommit, Lanes, Writes};
 use super::super::prefix_layout::Layout;
 use super::MAX_REQUEST_BYTES;
 use super::cluster::{Cluster, Requester};
@@ -21,6 +21,8 @@ const LEASE_SECONDS: i64 = 900;
 const RENEWAL: Duration = Duration::from_secs(200);
 /// Maximum time for the removal of the lease at the end.
 const REVOKE_TIME: Duration = Duration::from_secs(1);
+/// Number of conditional writes at the same time. Each waits for a majority of the servers.
+const CONDITIONAL_LANES: usize = 32;
 /// Maximum number of lanes that one commit may find without their lease.
 const MAX_LOST_LANES: usize = 4;
 
@@ -30,6 +32,7 @@ pub(super) struct Committer {
     layout: Arc<Layout>,
     markers: Arc<Markers>,
     groups: GroupCommit<Lane>,
+    conditional: Lanes<Lane>,
 }
 
 /// Names and lease of the commit markers.
@@ -49,6 +52,7 @@ impl Committer {
             layout,
             markers: Arc::new(markers),
             groups: GroupCommit::new(max_operations, MAX_REQUEST_BYTES),
+            conditional: Lanes::new(CONDITIONAL_LANES),
         }
     }
 
@@ -64,7 +68,7 @@ impl Committer {
 
     /// Executes `operations` in a transaction of their own, if `compares` hold.
     pub(super) fn write_if(&self, compares: Vec<Compare>, operations: Vec<TxnOp>) -> Result<Position> {
-        self.groups.with_lane(|lane| self.commit(lane, compares, operations))
+        self.conditional.with_lane(|lane| self.commit(lane, compares, operations))
     }
 
     /// Returns the operations of `writes`. Deletions also change the record of the last deletion.
