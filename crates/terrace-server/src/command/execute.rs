@@ -290,9 +290,11 @@ fn run(
 
 /// True if the command waits for the answers of a shared store.
 fn needs_shared_store(shared: &Shared, command: &Command) -> bool {
+    if !shared.store.is_shared() {
+        return false;
+    }
     let flags = [Flags::READ, Flags::WRITE, Flags::CACHES, Flags::SCRIPT];
-    let reads = command.keys.first != 0 || flags.iter().any(|flag| command.flags.contains(*flag));
-    shared.store.is_shared() && reads
+    command.keys.first != 0 || flags.iter().any(|flag| command.flags.contains(*flag))
 }
 
 /// Command that runs outside of MULTI, on one thread.

@@ -10,6 +10,7 @@ use super::inner::{DbInner, DbState};
 use super::panic_guard::PoisonOnPanic;
 use crate::event::Event;
 use crate::sync::Ordering;
+use crate::table::FinishedTable;
 use crate::version::FileMeta;
 
 /// Maximum number of tables that one job removes. The removal of a file takes about 4 ms, and a
@@ -69,9 +70,21 @@ impl DbInner {
         self.notify_state_changed(&mut state);
     }
 
+    /// Reports the removal of those of `tables` that were removed before their own event was
+    /// reported. The caller has reported it now.
+    pub(super) fn end_report_of_tables<'t>(&self, tables: impl IntoIterator<Item = &'t FinishedTable>) {
+        let removed = self.state.lock().obsolete_tables.end_report(tables);
+        for table in removed {
+            self.report(&Event::TableDeleted { table });
+        }
+    }
+
     fn remove_table_file(&self, file: &FileMeta) {
         let fs = &self.options.env.fs;
-        self.report(&Event::TableDeleted { table: file.number });
+        let is_reported = self.state.lock().obsolete_tables.note_removed(file.number);
+        if is_reported {
+            self.report(&Event::TableDeleted { table: file.number });
+        }
         if fs.remove(&self.file_path(FileName::Table(file.number))).is_err_and(|error| error.is_not_found()) {
             let _ = fs.remove(&self.file_path(FileName::OldTable(file.number)));
         }

@@ -76,19 +76,23 @@ fn append_record(fs: &MemFs, path: &Path, record: &[u8]) {
 /// continues with the next log.
 #[test]
 fn writes_after_enospc_in_a_large_record() {
-    let memory = Arc::new(MemFs::new());
-    let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
-    let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
-    let sync = WriteOptions::default().sync(true);
-    db.put_with(b"before", b"", &sync).unwrap();
-    fault.set_plan("write-at .log #2 once ENOSPC".parse().unwrap());
-    assert!(db.put_with(b"large", [1; 100_000], &sync).unwrap_err().is_retryable());
-    db.put_with(b"after", b"", &sync).unwrap();
-    for paranoid_checks in [false, true] {
-        let killed = Arc::new(memory.crash_clone(&Crash::Kill));
-        let db = Db::open("db", &options(killed).paranoid_checks(paranoid_checks)).unwrap();
-        assert!(db.get(b"before").unwrap().is_some() && db.get(b"after").unwrap().is_some());
-        assert!(db.get(b"large").unwrap().is_none());
+    // One write for each of two blocks, and one write for all blocks.
+    for (size, plan) in [(50_000, "write-at .log #2 once ENOSPC"), (100_000, "write-at .log #1 once ENOSPC")]
+    {
+        let memory = Arc::new(MemFs::new());
+        let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
+        let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
+        let sync = WriteOptions::default().sync(true);
+        db.put_with(b"before", b"", &sync).unwrap();
+        fault.set_plan(plan.parse().unwrap());
+        assert!(db.put_with(b"large", vec![1; size], &sync).unwrap_err().is_retryable());
+        db.put_with(b"after", b"", &sync).unwrap();
+        for paranoid_checks in [false, true] {
+            let killed = Arc::new(memory.crash_clone(&Crash::Kill));
+            let db = Db::open("db", &options(killed).paranoid_checks(paranoid_checks)).unwrap();
+            assert!(db.get(b"before").unwrap().is_some() && db.get(b"after").unwrap().is_some());
+            assert!(db.get(b"large").unwrap().is_none());
+        }
     }
 }
 

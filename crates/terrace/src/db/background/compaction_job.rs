@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::event::{CompactionReason, Event, TableChangeCause};
 use crate::stats::Timer;
 use crate::sync::{Arc, Ordering};
-use crate::version::{CommitError, Version, total_size};
+use crate::version::{CommitError, total_size};
 
 impl DbInner {
     pub(super) fn compaction_job(&self) {
@@ -132,8 +132,7 @@ impl DbInner {
         self.report(&Event::CompactionBegin(inputs.clone()));
         let output = self.run_compaction(compaction)?;
         let time = clock.monotonic().saturating_sub(started_at);
-        // Keeps the tables until their event is reported, before those of their removal.
-        let _version = self.install_compaction(compaction, &output, bytes_read, time)?;
+        self.install_compaction(compaction, &output, bytes_read, time)?;
         let CompactionOutput { tables, bytes_written, entries_read, entries_written } = output;
         let mut state = self.state.lock();
         state.compaction_stats[level].add(CompactionStats { time, bytes_read, bytes_written });
@@ -144,22 +143,21 @@ impl DbInner {
         }
         drop(state);
         self.table_cache.metrics().timers.record(Timer::Compaction, time);
-        let tables = tables.iter().map(|table| (table.file.number, table.file.size)).collect();
-        self.report(&Event::CompactionEnd { inputs, tables, entries_read, entries_written, time });
+        let sizes = tables.iter().map(|table| (table.file.number, table.file.size)).collect();
+        self.report(&Event::CompactionEnd { inputs, tables: sizes, entries_read, entries_written, time });
+        self.end_report_of_tables(&tables);
         Ok(())
     }
 
-    /// Installs the output tables, and returns the version with them. Removes them if the version
-    /// edit was certainly not written.
+    /// Installs the output tables. Removes them if the version edit was certainly not written.
     fn install_compaction(
         &self,
         compaction: &Compaction,
         output: &CompactionOutput,
         bytes_read: u64,
         time: Duration,
-    ) -> Result<Option<Arc<Version>>> {
+    ) -> Result<()> {
         let level = compaction.output_level();
-        let mut version = None;
         let mut edit = compaction.version_edit();
         edit.new_files.extend(output.tables.iter().map(|table| (level, table.file.clone())));
         let installed = self.log_and_apply(
@@ -170,7 +168,7 @@ impl DbInner {
                 state.compaction_rate.record_compaction(bytes_read, time);
                 state.running_compaction = None;
                 state.version_set.version.set_table_stats(level, &output.tables);
-                version = Some(Arc::clone(&state.version_set.version));
+                state.obsolete_tables.add_unreported(&output.tables);
             },
         );
         installed.map_err(|error| {
@@ -178,8 +176,7 @@ impl DbInner {
                 compaction::remove_tables(&self.options.env, &self.directory, &output.tables);
             }
             error.into_error()
-        })?;
-        Ok(version)
+        })
     }
 
     fn install_trivial_move(&self, compaction: &Compaction) -> Result<()> {

@@ -187,8 +187,6 @@ impl DbInner {
         let mut entries = 0;
         let level = Cell::new(0);
         let mut time = Duration::ZERO;
-        // Keeps the table until its event is reported, before that of its removal.
-        let mut version = None;
         let installed = self.log_and_apply(
             Some(TableChangeCause::Flush),
             output.table.as_slice(),
@@ -219,7 +217,7 @@ impl DbInner {
                 let stats = CompactionStats { time, bytes_read: 0, bytes_written: size };
                 state.compaction_stats[level.get()].add(stats);
                 self.table_cache.metrics().timers.record(Timer::Flush, time);
-                version = Some(Arc::clone(&state.version_set.version));
+                state.obsolete_tables.add_unreported(&output.table);
             },
         );
         installed.map_err(|error| self.handle_flush_error(error, immutable, output))?;
@@ -235,7 +233,7 @@ impl DbInner {
             table_bytes: size,
             time,
         });
-        drop(version);
+        self.end_report_of_tables(&output.table);
         // Gets may have released tables since the last installation.
         self.schedule_obsolete_file_removal();
         Ok(())

@@ -7,17 +7,27 @@
 use terrace_sync::mutant;
 
 use crate::sync::Arc;
+use crate::table::FinishedTable;
 
 /// List of obsolete tables, those with the newest data last.
 pub(crate) struct ObsoleteTables<F> {
     files: Vec<Arc<F>>,
     /// True while a job that removes tables is queued or running.
     is_removal_scheduled: bool,
+    /// Numbers of installed tables whose event is not reported yet.
+    unreported: Vec<u64>,
+    /// Those of them that were removed already.
+    removed_unreported: Vec<u64>,
 }
 
 impl<F> Default for ObsoleteTables<F> {
     fn default() -> ObsoleteTables<F> {
-        ObsoleteTables { files: Vec::new(), is_removal_scheduled: false }
+        ObsoleteTables {
+            files: Vec::new(),
+            is_removal_scheduled: false,
+            unreported: Vec::new(),
+            removed_unreported: Vec::new(),
+        }
     }
 }
 
@@ -41,6 +51,29 @@ impl<F> ObsoleteTables<F> {
 
     pub(crate) fn is_removal_scheduled(&self) -> bool {
         self.is_removal_scheduled
+    }
+
+    /// Adds installed tables whose event is not reported yet.
+    pub(crate) fn add_unreported<'t>(&mut self, tables: impl IntoIterator<Item = &'t FinishedTable>) {
+        self.unreported.extend(tables.into_iter().map(|table| table.file.number));
+    }
+
+    /// Records the removal of table `number`. Returns true if the caller has to report it.
+    /// Otherwise the thread that reports the table does so afterwards.
+    pub(crate) fn note_removed(&mut self, number: u64) -> bool {
+        let is_reported = !self.unreported.contains(&number);
+        if !is_reported {
+            self.removed_unreported.push(number);
+        }
+        is_reported
+    }
+
+    /// Records that the event of `tables` was reported. Returns the tables whose removal the caller
+    /// has to report now.
+    pub(crate) fn end_report<'t>(&mut self, tables: impl IntoIterator<Item = &'t FinishedTable>) -> Vec<u64> {
+        let numbers: Vec<u64> = tables.into_iter().map(|table| table.file.number).collect();
+        self.unreported.retain(|number| !numbers.contains(number));
+        self.removed_unreported.extract_if(.., |number| numbers.contains(number)).collect()
     }
 
     /// Removes and returns the first tables without readers, at most `max` of them.

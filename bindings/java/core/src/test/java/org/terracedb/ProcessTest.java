@@ -54,7 +54,7 @@ class ProcessTest {
         String result = run(List.of("-Xmx32m", "-XX:MaxDirectMemorySize=16m"), "forget");
         assertTrue(result.startsWith("0 "), result);
         long grown = Long.parseLong(result.substring(result.lastIndexOf(' ') + 1));
-        assertTrue(grown < 64 << 10, "grown by KiB: " + result);
+        assertTrue(grown < 32 << 10, "grown by KiB: " + result);
     }
 
     @Test
