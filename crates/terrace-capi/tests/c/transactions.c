@@ -309,6 +309,8 @@ static void two_threads(leveldb_t* db) {
   terrace_txn_commit(waiter, NULL, &error);
   print_result("  commit", &error);
   printf("  code %d\n", terrace_txn_error(waiter, NULL));
+  /* The thread has begun to use its transaction. It has to wait for the lock before this one. */
+  usleep(200000);
   txn_put(holder, "cold", "deadlock");
   finish("commit after a deadlock", holder);
   pthread_join(thread, &thread_error);
