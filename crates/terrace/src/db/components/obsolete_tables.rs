@@ -4,6 +4,8 @@
 //! this list is not in the current version. When the list has the last reference, no thread can get
 //! another one.
 
+use std::collections::BTreeMap;
+
 use terrace_sync::mutant;
 
 use crate::sync::Arc;
@@ -14,20 +16,13 @@ pub(crate) struct ObsoleteTables<F> {
     files: Vec<Arc<F>>,
     /// True while a job that removes tables is queued or running.
     is_removal_scheduled: bool,
-    /// Numbers of installed tables whose event is not reported yet.
-    unreported: Vec<u64>,
-    /// Those of them that were removed already.
-    removed_unreported: Vec<u64>,
+    /// Installed tables whose event is not reported yet, by number: true if already removed.
+    unreported: BTreeMap<u64, bool>,
 }
 
 impl<F> Default for ObsoleteTables<F> {
     fn default() -> ObsoleteTables<F> {
-        ObsoleteTables {
-            files: Vec::new(),
-            is_removal_scheduled: false,
-            unreported: Vec::new(),
-            removed_unreported: Vec::new(),
-        }
+        ObsoleteTables { files: Vec::new(), is_removal_scheduled: false, unreported: BTreeMap::new() }
     }
 }
 
@@ -55,25 +50,20 @@ impl<F> ObsoleteTables<F> {
 
     /// Adds installed tables whose event is not reported yet.
     pub(crate) fn add_unreported<'t>(&mut self, tables: impl IntoIterator<Item = &'t FinishedTable>) {
-        self.unreported.extend(tables.into_iter().map(|table| table.file.number));
+        self.unreported.extend(tables.into_iter().map(|table| (table.file.number, false)));
     }
 
     /// Records the removal of table `number`. Returns true if the caller has to report it.
     /// Otherwise the thread that reports the table does so afterwards.
     pub(crate) fn note_removed(&mut self, number: u64) -> bool {
-        let is_reported = !self.unreported.contains(&number);
-        if !is_reported {
-            self.removed_unreported.push(number);
-        }
-        is_reported
+        self.unreported.get_mut(&number).map(|is_removed| *is_removed = true).is_none()
     }
 
     /// Records that the event of `tables` was reported. Returns the tables whose removal the caller
     /// has to report now.
     pub(crate) fn end_report<'t>(&mut self, tables: impl IntoIterator<Item = &'t FinishedTable>) -> Vec<u64> {
-        let numbers: Vec<u64> = tables.into_iter().map(|table| table.file.number).collect();
-        self.unreported.retain(|number| !numbers.contains(number));
-        self.removed_unreported.extract_if(.., |number| numbers.contains(number)).collect()
+        let numbers = tables.into_iter().map(|table| table.file.number);
+        numbers.filter(|number| self.unreported.remove(number) == Some(true)).collect()
     }
 
     /// Removes and returns the first tables without readers, at most `max` of them.
