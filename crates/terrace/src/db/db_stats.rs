@@ -9,7 +9,7 @@ use terrace_format::version_edit::NUM_LEVELS;
 use super::Db;
 use super::components::write_stalls::StalledWriters;
 use super::inner::{DbInner, DbState, FlushState};
-use crate::compaction::picker::{L0_COMPACTION_TRIGGER, Level0Limits, LevelTargets};
+use crate::compaction::picker::{L0_COMPACTION_TRIGGER, Level0Limits, LevelTargets, MaxLevelSizes};
 use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::stats::{HistogramData, Ticker, Timer};
@@ -165,7 +165,7 @@ impl LevelStats {
                 files,
                 bytes,
                 max_bytes: (level > 0)
-                    .then(|| targets.max_bytes(level))
+                    .then(|| targets.max_bytes(level, MaxLevelSizes::LevelDb))
                     .filter(|bytes| bytes.is_finite())
                     .map(|bytes| bytes as u64),
                 compaction_files: (level == 0).then_some(L0_COMPACTION_TRIGGER),

@@ -21,7 +21,8 @@ use super::components::memtable_size::MemtableSizer;
 use super::components::write_controller::{CompactionRate, RunningCompaction, WriteController};
 use crate::compaction::Compaction;
 use crate::compaction::picker::{
-    CompactionLimits, Level0Limits, SlicedCompaction, lazy_leveled, leveled, pending_compaction_bytes,
+    CompactionLimits, Level0Limits, MaxLevelSizes, SlicedCompaction, lazy_leveled, leveled,
+    pending_compaction_bytes,
 };
 use crate::compaction::tree_simulation::SimulatedTree;
 use crate::options::{CompactionStyle, Options};
@@ -247,7 +248,7 @@ impl LoadSimulation {
         let version = &self.tree.set.version;
         let pending = match self.style {
             CompactionStyle::LazyLeveled => lazy_leveled::pending_bytes(version, &self.limits),
-            CompactionStyle::Leveled => pending_compaction_bytes(version),
+            CompactionStyle::Leveled => pending_compaction_bytes(version, MaxLevelSizes::LevelDb),
         };
         let running = self.job.as_ref().map(|job| &job.running);
         let limits = &self.limits.level_0;
@@ -262,7 +263,9 @@ impl LoadSimulation {
                 self.sliced = lazy_leveled::continue_sliced(version, self.sliced, &self.limits);
                 lazy_leveled::pick(version, self.sliced, &self.limits)
             }
-            CompactionStyle::Leveled => leveled::pick(&self.tree.set, None, &self.limits),
+            CompactionStyle::Leveled => {
+                leveled::pick(&self.tree.set, None, MaxLevelSizes::LevelDb, &self.limits)
+            }
         }
     }
 }

@@ -9,13 +9,14 @@
 //! ```
 //!
 //! 1. Twelve flushes, or six small ones, become one sorted run, which is one level. If no level is
-//!    free, or the next run is not larger, they are compacted together with it.
+//!    free, or the next run is smaller, they are compacted together with it.
 //! 2. When the oldest run has three quarters of the size of the bottom level, a sliced compaction
 //!    moves it into the bottom level: one compaction for each slice, from the smallest keys to the
 //!    largest. Newer runs stay above it. Between two slices, twenty flushes (or eight small ones)
 //!    become a run, so that runs do not hold up the slices.
-//! 3. The bottom level moves down when it is larger than LevelDB's maximum for its level. So there
-//!    are more runs in a larger database, and LevelDB has less to do when it opens it.
+//! 3. The bottom level moves down when it is larger than a quarter of LevelDB's maximum for its
+//!    level. So there are more runs in a larger database, and LevelDB has less to do when it opens
+//!    it.
 //!
 //! The policy is Dostoevsky's lazy leveling (Dayan and Idreos, SIGMOD 2018). When the load ends,
 //! [leveled compaction](super::leveled) continues with the same tree.
@@ -37,6 +38,12 @@ const RUNS_RATIO: (u64, u64) = (3, 4);
 const MAX_SLICE_BYTES: u64 = 256 << 20;
 /// Maximum size of a slice, relative to memtables of a fixed size: small memtables fill sooner.
 const MEMTABLES_PER_SLICE: u64 = 16;
+/// Maximum size of a run that is compacted together with newer entries although a level is free,
+/// relative to these entries: four fifths.
+const SIMILAR_RUN_RATIO: (u64, u64) = (4, 5);
+/// Maximum size of the bottom level, relative to LevelDB's maximum for its level: a quarter. Above
+/// it, the flushes during a sliced compaction would need more levels for their runs.
+const MAX_BOTTOM_RATIO: f64 = 0.25;
 /// Level that stays free until a sliced compaction begins, if the bottom level is below it.
 const RESERVED_LEVEL: usize = 1;
 
@@ -147,7 +154,8 @@ impl<'v> Tree<'v> {
     }
 
     fn is_bottom_too_large(&self) -> bool {
-        self.bottom() + 1 < NUM_LEVELS && self.size(self.bottom()) as f64 > leveldb_max_bytes(self.bottom())
+        self.bottom() + 1 < NUM_LEVELS
+            && self.size(self.bottom()) as f64 > leveldb_max_bytes(self.bottom()) * MAX_BOTTOM_RATIO
     }
 
     /// First level for runs outside of a sliced compaction.
@@ -174,7 +182,7 @@ impl<'v> Tree<'v> {
         let mut bytes = self.size(0);
         let mut output_level = newest.min(end) - 1;
         for level in self.runs().take_while(|&level| level < end) {
-            if output_level >= first && self.size(level) > bytes {
+            if output_level >= first && !is_similar(self.size(level), bytes) {
                 break;
             }
             bytes += self.size(level);
@@ -215,6 +223,11 @@ impl<'v> Tree<'v> {
     ) -> Compaction {
         setup_other_inputs(self.version, reason, level, output_level, files, limits)
     }
+}
+
+/// Returns true if a run of `size` bytes is small enough for a compaction with `newer` bytes.
+fn is_similar(size: u64, newer: u64) -> bool {
+    size.saturating_mul(SIMILAR_RUN_RATIO.1) <= newer.saturating_mul(SIMILAR_RUN_RATIO.0)
 }
 
 #[cfg(test)]
@@ -272,17 +285,21 @@ mod tests {
 
     #[test]
     fn flushes_become_the_newest_run() {
-        check_flushes("3 1 900 a@1 z@1", None, &format!("2: {FLUSHES} +  + , above 1"));
-        check_flushes("3 2 200 a@2 z@2\n 4 1 9000 a@1 z@1", None, &format!("2: {FLUSHES} +  + , above 2"));
+        check_flushes("3 1 240 a@1 z@1", None, &format!("2: {FLUSHES} +  + , above 1"));
+        check_flushes("3 2 200 a@2 z@2\n 4 1 2400 a@1 z@1", None, &format!("2: {FLUSHES} +  + , above 2"));
     }
 
     #[test]
     fn run_of_similar_size_is_compacted_with_the_flushes() {
-        let files = "2 3 70 a@3 z@3\n 3 2 200 a@2 z@2\n 4 1 9000 a@1 z@1";
+        let files = "2 3 55 a@3 z@3\n 3 2 200 a@2 z@2\n 4 1 2400 a@1 z@1";
         check_flushes(files, None, &format!("2: {FLUSHES} +  + 3, above 2"));
-        let files = "2 3 70 a@3 z@3\n 3 2 140 a@2 z@2\n 4 1 9000 a@1 z@1";
+        let files = "2 3 55 a@3 z@3\n 3 2 100 a@2 z@2\n 4 1 2400 a@1 z@1";
         check_flushes(files, None, &format!("3: {FLUSHES} +  + 3 + 2, above 1"));
-        let files = "1 4 5 a@4 z@4\n 2 3 700 a@3 z@3\n 3 2 900 a@2 z@2\n 4 1 9000 a@1 z@1";
+        let files = "3 2 57 a@2 z@2\n 4 1 2400 a@1 z@1";
+        check_flushes(files, None, &format!("3: {FLUSHES} +  +  + 2, above 1"));
+        let files = "3 2 59 a@2 z@2\n 4 1 2400 a@1 z@1";
+        check_flushes(files, None, &format!("2: {FLUSHES} +  + , above 2"));
+        let files = "1 4 5 a@4 z@4\n 2 3 700 a@3 z@3\n 3 2 900 a@2 z@2\n 4 1 2400 a@1 z@1";
         check_flushes(files, None, &format!("2: {FLUSHES} + 4 + 3, above 2"));
     }
 

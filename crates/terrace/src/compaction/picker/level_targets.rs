@@ -13,7 +13,8 @@
 //! base level moves up. When it is level 1 already, the bottom level moves down.
 //!
 //! A level may also hold the bytes that LevelDB allows. So a database in LevelDB's shape needs no
-//! compaction.
+//! compaction. After a load, the targets alone count: LevelDB would let a deep level keep a large
+//! part of the database, with hidden versions.
 
 use terrace_format::version_edit::NUM_LEVELS;
 
@@ -28,6 +29,15 @@ pub(super) const LEVEL_SIZE_MULTIPLIER: u64 = 5;
 
 /// LevelDB's maximum size of level 1, in bytes.
 const LEVELDB_LEVEL_1_MAX_BYTES: f64 = 10.0 * 1_048_576.0;
+
+/// Sizes that the levels above the bottom level may have without a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MaxLevelSizes {
+    /// The targets, or the sizes that LevelDB allows if these are larger.
+    LevelDb,
+    /// The targets.
+    Targets,
+}
 
 /// Actual and target sizes of the levels of a version, in bytes.
 #[derive(Debug)]
@@ -98,11 +108,15 @@ impl LevelTargets {
 
     /// Returns the size of `level`, in bytes, above which it needs a compaction. The bottom level
     /// has no maximum.
-    pub(crate) fn max_bytes(&self, level: usize) -> f64 {
+    pub(crate) fn max_bytes(&self, level: usize, max_sizes: MaxLevelSizes) -> f64 {
         if level >= self.bottom_level {
             return f64::INFINITY;
         }
-        leveldb_max_bytes(level).max(self.target_size(level) as f64)
+        let target = self.target_size(level) as f64;
+        match max_sizes {
+            MaxLevelSizes::LevelDb => leveldb_max_bytes(level).max(target),
+            MaxLevelSizes::Targets => target,
+        }
     }
 }
 
@@ -112,7 +126,7 @@ pub(super) fn leveldb_max_bytes(level: usize) -> f64 {
 }
 
 /// Estimates the number of bytes that compactions must read until no level needs a compaction.
-pub(crate) fn pending_compaction_bytes(version: &Version) -> u64 {
+pub(crate) fn pending_compaction_bytes(version: &Version, max_sizes: MaxLevelSizes) -> u64 {
     let targets = LevelTargets::new(version);
     let mut pending = 0u64;
     if version.levels[0].len() >= L0_COMPACTION_TRIGGER {
@@ -120,7 +134,7 @@ pub(crate) fn pending_compaction_bytes(version: &Version) -> u64 {
             (0..=targets.base_level()).fold(0, |sum, level| sum.saturating_add(targets.level_size(level)));
     }
     for level in 1..targets.bottom_level {
-        let excess = targets.level_size(level) as f64 - targets.max_bytes(level);
+        let excess = targets.level_size(level) as f64 - targets.max_bytes(level, max_sizes);
         // Each byte overlaps about `LEVEL_SIZE_MULTIPLIER` bytes of the level below. The cast turns
         // a negative excess into 0.
         pending = pending.saturating_add((excess * (1 + LEVEL_SIZE_MULTIPLIER) as f64) as u64);

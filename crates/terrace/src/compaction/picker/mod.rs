@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a load is running      lazy_leveled    fewer rewrites, more sorted runs
-//!   otherwise              leveled         the sizes that LevelDB allows
+//!   otherwise              leveled         the target sizes, or LevelDB's if there was no load
 //!   nothing is due         leveled, for reads; tombstones
 //! ```
 
@@ -12,6 +12,6 @@ pub(crate) mod leveled;
 pub(crate) mod tombstones;
 
 pub(crate) use lazy_leveled::SlicedCompaction;
-pub(crate) use level_targets::{LevelTargets, pending_compaction_bytes};
+pub(crate) use level_targets::{LevelTargets, MaxLevelSizes, pending_compaction_bytes};
 
 pub(crate) use super::compaction_plan::{CompactionLimits, L0_COMPACTION_TRIGGER, Level0Limits};

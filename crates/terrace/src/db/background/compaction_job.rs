@@ -107,7 +107,7 @@ impl DbInner {
                 .or_else(|| leveled::pick_read_triggered(version, hint?, limits))
         } else {
             state.sliced_compaction = None;
-            leveled::pick(&state.version_set, hint, limits)
+            leveled::pick(&state.version_set, hint, state.load_state.max_level_sizes(), limits)
         };
         let compaction = picked.or_else(|| tombstones::pick(version, self.approx_oldest_reader(), limits));
         // The picker has used or rejected the hint, unless it picked a level above its target size.

@@ -1,5 +1,5 @@
-//! Checks whether a load is still running. When it has ended, compactions bring the levels to the
-//! sizes that LevelDB allows.
+//! Checks whether a load is still running. When it has ended, compactions bring the levels to their
+//! target sizes.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl DbInner {
     fn is_tree_settled(&self, state: &DbState) -> bool {
         !state.load_state.is_load_running()
             && !state.is_compaction_scheduled
-            && leveled::highest_score(&state.version_set.version).1 < 1.0
+            && leveled::highest_score(&state.version_set.version, state.load_state.max_level_sizes()).1 < 1.0
     }
 
     /// Reports the end of the compactions after a load.

@@ -85,7 +85,7 @@ impl DbInner {
         if state.load_state.is_load_running() {
             lazy_leveled::is_due(version, state.sliced_compaction, &self.compaction_limits)
         } else {
-            leveled::highest_score(version).1 >= 1.0
+            leveled::highest_score(version, state.load_state.max_level_sizes()).1 >= 1.0
         }
     }
 

@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use crate::compaction::picker::MaxLevelSizes;
 use crate::sync::Mutex;
 
 /// Time between two checks.
@@ -23,7 +24,7 @@ pub(crate) struct LoadState {
     /// True if a check is scheduled.
     is_check_scheduled: bool,
     has_switched_since_check: bool,
-    /// True from the begin of a load until the levels have the sizes that LevelDB allows.
+    /// True from the begin of a load until the levels have their target sizes.
     is_unsettled: bool,
 }
 
@@ -39,6 +40,11 @@ impl LoadState {
         self.has_switched_since_check = true;
         self.is_unsettled |= fills_fast;
         fills_fast && !std::mem::replace(&mut self.is_check_scheduled, true)
+    }
+
+    /// Sizes to which compactions bring the levels.
+    pub(crate) fn max_level_sizes(&self) -> MaxLevelSizes {
+        if self.is_unsettled { MaxLevelSizes::Targets } else { MaxLevelSizes::LevelDb }
     }
 
     /// Returns true once after each load. The caller has found the tree settled.

@@ -80,7 +80,7 @@ impl DbInner {
         let pending_bytes = if state.load_state.is_load_running() {
             lazy_leveled::pending_bytes(version, &self.compaction_limits)
         } else {
-            pending_compaction_bytes(version)
+            pending_compaction_bytes(version, state.load_state.max_level_sizes())
         };
         self.write_controller.recalculate(
             &self.compaction_limits.level_0,
