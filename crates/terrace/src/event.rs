@@ -138,7 +138,7 @@ pub enum Event {
         /// Bytes that may arrive before writers have to wait for a compaction.
         headroom_bytes: u64,
     },
-    /// The compactions after a load have ended: all levels have the sizes that LevelDB allows.
+    /// The compactions after a load have ended: all levels have at most their target sizes.
     Settled,
     /// A flush or a compaction failed. A retry may succeed, for example when there is disk space.
     BackgroundRetry {

@@ -165,7 +165,7 @@ impl LevelStats {
                 files,
                 bytes,
                 max_bytes: (level > 0)
-                    .then(|| targets.max_bytes(level, MaxLevelSizes::LevelDb))
+                    .then(|| targets.max_bytes(level, MaxLevelSizes::Larger))
                     .filter(|bytes| bytes.is_finite())
                     .map(|bytes| bytes as u64),
                 compaction_files: (level == 0).then_some(L0_COMPACTION_TRIGGER),

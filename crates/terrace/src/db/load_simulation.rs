@@ -248,7 +248,7 @@ impl LoadSimulation {
         let version = &self.tree.set.version;
         let pending = match self.style {
             CompactionStyle::LazyLeveled => lazy_leveled::pending_bytes(version, &self.limits),
-            CompactionStyle::Leveled => pending_compaction_bytes(version, MaxLevelSizes::LevelDb),
+            CompactionStyle::Leveled => pending_compaction_bytes(version, MaxLevelSizes::Larger),
         };
         let running = self.job.as_ref().map(|job| &job.running);
         let limits = &self.limits.level_0;
@@ -264,7 +264,7 @@ impl LoadSimulation {
                 lazy_leveled::pick(version, self.sliced, &self.limits)
             }
             CompactionStyle::Leveled => {
-                leveled::pick(&self.tree.set, None, MaxLevelSizes::LevelDb, &self.limits)
+                leveled::pick(&self.tree.set, None, MaxLevelSizes::Larger, &self.limits)
             }
         }
     }

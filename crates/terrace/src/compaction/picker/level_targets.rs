@@ -13,8 +13,8 @@
 //! base level moves up. When it is level 1 already, the bottom level moves down.
 //!
 //! A level may also hold the bytes that LevelDB allows. So a database in LevelDB's shape needs no
-//! compaction. After a load, the targets alone count: LevelDB would let a deep level keep a large
-//! part of the database, with hidden versions.
+//! compaction. After a load, the smaller one of both sizes counts: LevelDB would let a deep level
+//! keep a large part of the database, with hidden versions.
 
 use terrace_format::version_edit::NUM_LEVELS;
 
@@ -33,10 +33,10 @@ const LEVELDB_LEVEL_1_MAX_BYTES: f64 = 10.0 * 1_048_576.0;
 /// Sizes that the levels above the bottom level may have without a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MaxLevelSizes {
-    /// The targets, or the sizes that LevelDB allows if these are larger.
-    LevelDb,
-    /// The targets.
-    Targets,
+    /// The larger one of the target and the size that LevelDB allows.
+    Larger,
+    /// The smaller one: LevelDB then has nothing to compact, and few versions are hidden.
+    Smaller,
 }
 
 /// Actual and target sizes of the levels of a version, in bytes.
@@ -114,8 +114,8 @@ impl LevelTargets {
         }
         let target = self.target_size(level) as f64;
         match max_sizes {
-            MaxLevelSizes::LevelDb => leveldb_max_bytes(level).max(target),
-            MaxLevelSizes::Targets => target,
+            MaxLevelSizes::Larger => leveldb_max_bytes(level).max(target),
+            MaxLevelSizes::Smaller => leveldb_max_bytes(level).min(target),
         }
     }
 }

@@ -360,13 +360,13 @@ pub(super) mod tests {
     #[test]
     fn targets_alone_count_after_a_load() {
         let set = set("3 1 900 a@2 z@2\n 4 2 1000 a@1 z@1");
-        assert_eq!(text(pick(&set, None, MaxLevelSizes::LevelDb, &LIMITS)), "nothing");
-        assert_eq!(text(pick(&set, None, MaxLevelSizes::Targets, &LIMITS)), "3 to 4: 1 + 2, above ");
+        assert_eq!(text(pick(&set, None, MaxLevelSizes::Larger, &LIMITS)), "nothing");
+        assert_eq!(text(pick(&set, None, MaxLevelSizes::Smaller, &LIMITS)), "3 to 4: 1 + 2, above ");
     }
 
     #[track_caller]
     fn check(files: &str, expect: &str) {
-        assert_eq!(text(pick(&set(files), None, MaxLevelSizes::LevelDb, &LIMITS)), expect);
+        assert_eq!(text(pick(&set(files), None, MaxLevelSizes::Larger, &LIMITS)), expect);
     }
 
     #[test]
@@ -392,12 +392,12 @@ pub(super) mod tests {
     #[test]
     fn level_0_starts_after_compact_pointer() {
         let mut set = set("0 1 1 a@1 b@1\n 0 2 1 c@2 d@2\n 0 3 1 e@3 f@3\n 0 4 1 g@4 h@4");
-        assert_eq!(text(pick(&set, None, MaxLevelSizes::LevelDb, &LIMITS)), "0 to 2: 1 +  + , above ");
+        assert_eq!(text(pick(&set, None, MaxLevelSizes::Larger, &LIMITS)), "0 to 2: 1 +  + , above ");
         set.compact_pointers[0] = Some(InternalKey::new(b"d", 2, ValueType::Value));
-        assert_eq!(text(pick(&set, None, MaxLevelSizes::LevelDb, &LIMITS)), "0 to 2: 3 +  + , above ");
+        assert_eq!(text(pick(&set, None, MaxLevelSizes::Larger, &LIMITS)), "0 to 2: 3 +  + , above ");
         set.compact_pointers[0] = Some(InternalKey::new(b"x", 2, ValueType::Value));
         assert_eq!(
-            text(pick(&set, None, MaxLevelSizes::LevelDb, &LIMITS)),
+            text(pick(&set, None, MaxLevelSizes::Larger, &LIMITS)),
             "0 to 2: 1 +  + , above ",
             "round robin"
         );
@@ -453,7 +453,7 @@ pub(super) mod tests {
     fn read_compaction_when_no_level_is_full() {
         let set = set("1 1 1 a@1 c@1\n 2 2 1 b@0 d@0");
         let hint = (1, Arc::clone(&set.version.levels[1][0]));
-        assert_eq!(text(pick(&set, Some(&hint), MaxLevelSizes::LevelDb, &LIMITS)), "1 to 2: 1 + 2, above ");
+        assert_eq!(text(pick(&set, Some(&hint), MaxLevelSizes::Larger, &LIMITS)), "1 to 2: 1 + 2, above ");
     }
 
     #[test]
@@ -461,7 +461,7 @@ pub(super) mod tests {
         let set = set("0 1 1 a@9 c@9\n 0 2 1 b@8 d@8\n 3 3 9 a@0 x@0\n 4 4 40 a@0 x@0");
         let hint = (0, Arc::clone(&set.version.levels[0][0]));
         assert_eq!(
-            text(pick(&set, Some(&hint), MaxLevelSizes::LevelDb, &LIMITS)),
+            text(pick(&set, Some(&hint), MaxLevelSizes::Larger, &LIMITS)),
             "0 to 3: 2 1 +  +  + 3, above 4"
         );
     }
@@ -470,12 +470,12 @@ pub(super) mod tests {
     fn read_compaction_ignores_missing_file() {
         let hint = (1, Arc::clone(&set("1 1 1 a@1 c@1").version.levels[1][0]));
         assert_eq!(
-            text(pick(&set("1 2 1 a@1 c@1\n 2 3 1 a@0 c@0"), Some(&hint), MaxLevelSizes::LevelDb, &LIMITS)),
+            text(pick(&set("1 2 1 a@1 c@1\n 2 3 1 a@0 c@0"), Some(&hint), MaxLevelSizes::Larger, &LIMITS)),
             "nothing"
         );
         let set = set("6 1 1 a@1 c@1");
         let hint = (6, Arc::clone(&set.version.levels[6][0]));
-        assert_eq!(text(pick(&set, Some(&hint), MaxLevelSizes::LevelDb, &LIMITS)), "nothing");
+        assert_eq!(text(pick(&set, Some(&hint), MaxLevelSizes::Larger, &LIMITS)), "nothing");
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl LoadState {
 
     /// Sizes to which compactions bring the levels.
     pub(crate) fn max_level_sizes(&self) -> MaxLevelSizes {
-        if self.is_unsettled { MaxLevelSizes::Targets } else { MaxLevelSizes::LevelDb }
+        if self.is_unsettled { MaxLevelSizes::Smaller } else { MaxLevelSizes::Larger }
     }
 
     /// Returns true once after each load. The caller has found the tree settled.
