@@ -257,27 +257,13 @@ impl MemLogFile {
         state.change_file(self.handle.inode, FileChange::Write { offset, data: data.into() })
     }
 
-    /// Writes the fragments of a large record to a file of `len` bytes: within the file one block
-    /// after the other, and then pages at its end.
-    fn write_large(
-        &self,
-        state: &mut MemFsState,
-        len: usize,
-        mut offset: usize,
-        mut bytes: &[u8],
-    ) -> io::Result<()> {
+    /// Writes the fragments of a large record over zeros of the file, one block after the other.
+    fn write_large(&self, state: &mut MemFsState, mut offset: usize, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let block_end = (offset + 1).next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
             let (now, later) = bytes.split_at(bytes.len().min(block_end - offset));
-            if offset < len {
-                let (head, body) = now.split_at(now.len().min(LARGE_RECORD_HEAD));
-                self.write_within(state, offset, head, body)?;
-            } else {
-                // A kill can interrupt the call between any two pages.
-                let (first, second) = now.split_at(now.len() / 2);
-                self.write(state, offset, first)?;
-                self.write(state, offset + first.len(), second)?;
-            }
+            let (head, body) = now.split_at(now.len().min(LARGE_RECORD_HEAD));
+            self.write_within(state, offset, head, body)?;
             bytes = later;
             offset += now.len();
         }
@@ -350,12 +336,11 @@ impl LogFile for MemLogFile {
             .and_then(|start| Some((start, start.checked_add(bytes.len())?)))
             .ok_or_else(|| fail(io::ErrorKind::FileTooLarge.into()))?;
         let len = state.file_content(self.handle.inode).map_err(&fail)?.live.len();
-        self.write_large(&mut state, len, start, &bytes).map_err(&fail)?;
         let new_len = (end + MIN_LOG_END_ZEROS as usize).next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
-        if new_len <= len {
-            return Ok(());
+        if new_len > len {
+            state.change_file(self.handle.inode, FileChange::SetLen(new_len)).map_err(&fail)?;
         }
-        state.change_file(self.handle.inode, FileChange::SetLen(new_len)).map_err(fail)
+        self.write_large(&mut state, start, &bytes).map_err(fail)
     }
 
     fn is_intact(&self) -> bool {
