@@ -1,7 +1,7 @@
 //! Files of the page, which are part of the program.
 //!
-//! Browsers get the page's own files without comments and indentation. A line keeps its number, so that
-//! a place in a browser's report is a place in the source tree.
+//! Browsers get the page's own files without comments and indentation. A line keeps its number, so
+//! that a place in a browser's report is a place in the source tree.
 
 use std::sync::OnceLock;
 
@@ -147,8 +147,8 @@ fn without_comments(source: &[u8]) -> Vec<u8> {
 /// True if the line has nothing but one comment.
 fn is_comment(line: &[u8]) -> bool {
     let line = line.trim_ascii_end();
-    let is_block = |rest: &[u8]| rest.len() >= 2 && memchr::memmem::find(rest, b"*/") == Some(rest.len() - 2);
-    line.starts_with(b"//") || line.strip_prefix(b"/*").is_some_and(is_block)
+    let Some(block) = line.strip_prefix(b"/*") else { return line.starts_with(b"//") };
+    memchr::memmem::find(block, b"*/").is_some_and(|end| end + 2 == block.len())
 }
 
 #[cfg(test)]
