@@ -28,7 +28,7 @@ function useWeek(wanted) {
 }
 
 // Longest total time of a cause in the line above the charts, relative to the shortest one.
-const MOST_TO_LEAST = 50;
+const MOST_TO_LEAST = 20;
 
 // Points of a chart at most; more would be noise at its width.
 const MAX_POINTS = 400;

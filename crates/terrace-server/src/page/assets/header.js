@@ -44,7 +44,7 @@ function Figure({ label, parts, note, values, join, top, mark, word }) {
 
 function writesNote(second, state) {
   if (second.failedWrites) return `${count(second.failedWrites)}/s fail`;
-  if (second.delayedWriteRate) return `delayed to ${bytes(second.delayedWriteRate)}/s`;
+  if (second.delayedWriteRate && second.health.cause !== "compaction") return `delayed to ${bytes(second.delayedWriteRate)}/s`;
   if (second.stallSeconds > 0.01) return `waited ${duration(second.stallSeconds)} per second`;
   return state ? `sync ${state.sync}` : "";
 }
