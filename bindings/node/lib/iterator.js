@@ -4,6 +4,7 @@ const { AbstractIterator } = require('abstract-level')
 const ModuleError = require('module-error')
 const binding = require('./binding')
 const { ChunkText } = require('./chunk-text')
+const { Entries } = require('./entries')
 const { TerraceSnapshot } = require('./snapshot')
 
 // Flags of the native part, in src/hot.rs.
@@ -67,8 +68,10 @@ class TerraceIterator extends AbstractIterator {
   #target // of a seek that waits for #ahead
   #signal = null
   #onAbort = null
+  #isPlain // The program gets entries as #entry() returns them, and as many as there are.
+  #direct = 0 // entries that the base class does not know
 
-  constructor (level, host, options, snapshot) {
+  constructor (level, host, options, snapshot, plainEncodings) {
     // Before the base class knows the iterator, because this may fail.
     const scan = openScan(host, options, snapshot)
     super(level, options)
@@ -77,6 +80,9 @@ class TerraceIterator extends AbstractIterator {
     this.#decodeKey = decoder(options.keys, options.keyEncoding)
     this.#decodeValue = decoder(options.values, options.valueEncoding)
     this.#chunkBytes = chunkBytes(options.highWaterMarkBytes)
+    this.#isPlain = this.limit === Infinity &&
+      plainEncodings.decodes(options[AbstractIterator.keyEncoding]) &&
+      plainEncodings.decodes(options[AbstractIterator.valueEncoding])
     host.freeWith(this, binding.scanFree, scan)
     if (options.signal != null) this.#listen(options.signal)
   }
@@ -84,6 +90,15 @@ class TerraceIterator extends AbstractIterator {
   /** Number of entries that next() returns without a fetch. For tests. */
   get cached () {
     return this.#lengths === null ? 0 : (this.#lengths.length - this.#position) / 2
+  }
+
+  get count () {
+    return super.count + this.#direct
+  }
+
+  [Symbol.asyncIterator] () {
+    const generator = super[Symbol.asyncIterator]()
+    return this.#isPlain ? new Entries(generator, () => this.#takeEntry()) : generator
   }
 
   _seek (target) {
@@ -124,6 +139,12 @@ class TerraceIterator extends AbstractIterator {
 
   get #hasEntry () {
     return this.#lengths !== null && this.#position < this.#lengths.length
+  }
+
+  #takeEntry () {
+    if (!this.#hasEntry || this.#signal?.aborted) return undefined
+    this.#direct++
+    return this.#entry()
   }
 
   #entry () {

@@ -8,6 +8,7 @@ const { failure } = require('./failure')
 const { Host } = require('./host')
 const { TerraceChainedBatch } = require('./chained-batch')
 const { TerraceIterator, bounds } = require('./iterator')
+const { PlainEncodings } = require('./plain-encodings')
 const { TerraceSnapshot } = require('./snapshot')
 const { WeakResources } = require('./weak-resources')
 
@@ -57,11 +58,13 @@ class TerraceLevel extends AbstractLevel {
   #location
   #host = null
   #resources = new WeakResources()
+  #plainEncodings
 
   constructor (location, options) {
     checkedLocation(location)
     super(MANIFEST, options)
     this.#location = location
+    this.#plainEncodings = new PlainEncodings(this)
   }
 
   get location () {
@@ -106,7 +109,7 @@ class TerraceLevel extends AbstractLevel {
   }
 
   _chainedBatch () {
-    return new TerraceChainedBatch(this, this.#host)
+    return new TerraceChainedBatch(this, this.#host, this.#plainEncodings)
   }
 
   _get (key, options) {
@@ -135,7 +138,7 @@ class TerraceLevel extends AbstractLevel {
   }
 
   _iterator (options) {
-    return new TerraceIterator(this, this.#host, options, TerraceSnapshot.handleOf(options))
+    return new TerraceIterator(this, this.#host, options, TerraceSnapshot.handleOf(options), this.#plainEncodings)
   }
 
   _snapshot (options) {

@@ -1,4 +1,7 @@
 //! Files of the page, which are part of the program.
+//!
+//! Browsers get the page's own files without comments and indentation. A line keeps its number, so
+//! that a place in a browser's report is a place in the source tree.
 
 use std::sync::OnceLock;
 
@@ -11,21 +14,37 @@ use crate::http::{HttpBody, HttpResponse, bytes_response, response};
 /// File of the page.
 pub(super) struct Asset {
     pub(super) name: &'static str,
-    content: &'static [u8],
+    source: &'static [u8],
+    /// False for the published files of others, which stay as they are.
+    is_own: bool,
 }
 
 macro_rules! asset {
     ($name:literal) => {
-        Asset { name: $name, content: include_bytes!(concat!("assets/", $name)) }
+        Asset { name: $name, source: include_bytes!(concat!("assets/", $name)), is_own: true }
     };
+    ($name:literal, published) => {
+        Asset { is_own: false, ..asset!($name) }
+    };
+}
+
+/// File as browsers get it.
+struct Served {
+    content: Bytes,
+    /// Checksum and length of the content.
+    tag: String,
 }
 
 const HTML: &str = "text/html; charset=utf-8";
 
 impl Asset {
-    /// Tag of the content: its checksum and length.
-    fn tag(&self) -> String {
-        format!("\"{:08x}-{:x}\"", crc32c::crc32c(self.content), self.content.len())
+    fn serve(&self) -> Served {
+        let content = match self.is_own {
+            true => Bytes::from(without_comments(self.source)),
+            false => Bytes::from_static(self.source),
+        };
+        let tag = format!("\"{:08x}-{:x}\"", crc32c::crc32c(&content), content.len());
+        Served { content, tag }
     }
 
     /// Media type by the end of the name.
@@ -69,10 +88,10 @@ pub(super) static ASSETS: &[Asset] = &[
     asset!("levels.js"),
     asset!("notice.js"),
     asset!("palette.js"),
-    asset!("preact-htm.js"),
+    asset!("preact-htm.js", published),
     asset!("store.js"),
     asset!("theme.js"),
-    asset!("uplot.js"),
+    asset!("uplot.js", published),
     asset!("viewer.js"),
     asset!("virtual-list.js"),
     asset!("widgets.js"),
@@ -87,11 +106,11 @@ The command TERRACE.PAGE returns a new one. A link works once.</p>\n</html>\n";
 pub(super) fn respond(name: &str, known_tag: Option<&str>) -> Option<HttpResponse> {
     let index = ASSETS.iter().position(|asset| asset.name == name)?;
     let asset = &ASSETS[index];
-    let tag = &tags()[index];
+    let Served { content, tag } = &served()[index];
     let mut found = if known_tag == Some(tag.as_str()) {
         response(StatusCode::NOT_MODIFIED, asset.media_type(), HttpBody::Bytes(None))
     } else {
-        bytes_response(StatusCode::OK, asset.media_type(), Bytes::from_static(asset.content))
+        bytes_response(StatusCode::OK, asset.media_type(), content.clone())
     };
     found.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     if let Ok(tag) = HeaderValue::from_str(tag) {
@@ -105,10 +124,31 @@ pub(super) fn no_access() -> HttpResponse {
     bytes_response(StatusCode::UNAUTHORIZED, HTML, Bytes::from_static(NO_ACCESS.as_bytes()))
 }
 
-/// Tags of the files.
-fn tags() -> &'static [String] {
-    static TAGS: OnceLock<Vec<String>> = OnceLock::new();
-    TAGS.get_or_init(|| ASSETS.iter().map(Asset::tag).collect())
+/// All files, in the order of the table.
+fn served() -> &'static [Served] {
+    static SERVED: OnceLock<Vec<Served>> = OnceLock::new();
+    SERVED.get_or_init(|| ASSETS.iter().map(Asset::serve).collect())
+}
+
+/// Returns the lines of a file without indentation, and comments that are lines as empty lines.
+fn without_comments(source: &[u8]) -> Vec<u8> {
+    let mut code = Vec::with_capacity(source.len());
+    for line in source.split_inclusive(|byte| *byte == b'\n') {
+        let line = line.trim_ascii_start();
+        if line.is_empty() || is_comment(line) {
+            code.push(b'\n');
+        } else {
+            code.extend_from_slice(line);
+        }
+    }
+    code
+}
+
+/// True if the line has nothing but one comment.
+fn is_comment(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    let Some(block) = line.strip_prefix(b"/*") else { return line.starts_with(b"//") };
+    memchr::memmem::find(block, b"*/").is_some_and(|end| end + 2 == block.len())
 }
 
 #[cfg(test)]
@@ -119,7 +159,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    use super::ASSETS;
+    use super::{ASSETS, served, without_comments};
 
     /// Limit of the design for all files together.
     const MAX_BYTES: usize = 200 * 1024;
@@ -139,19 +179,32 @@ mod tests {
     }
 
     #[test]
+    fn lines_keep_their_numbers() {
+        let source =
+            "/* x */\n  a { b: 1; } /* x */\n/* x */ c {} /* x */\n\n  // Not a // b\n  let a = 1;\n";
+        let code = "\na { b: 1; } /* x */\n/* x */ c {} /* x */\n\n\nlet a = 1;\n";
+        assert_eq!(String::from_utf8(without_comments(source.as_bytes())).unwrap(), code);
+        let lines = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
+        for (asset, file) in ASSETS.iter().zip(served()) {
+            assert_eq!(lines(&file.content), lines(asset.source), "{}", asset.name);
+            assert!(asset.is_own || file.content == asset.source, "{}", asset.name);
+        }
+    }
+
+    #[test]
     fn all_files_have_200_kib() {
-        let bytes: usize = ASSETS.iter().map(|asset| asset.content.len()).sum();
+        let bytes: usize = served().iter().map(|file| file.content.len()).sum();
         assert!(bytes <= MAX_BYTES, "{bytes} bytes");
     }
 
     #[test]
     fn the_page_contains_no_inline_code_and_no_other_host() {
-        for asset in ASSETS.iter().filter(|asset| !["preact-htm.js", "uplot.js"].contains(&asset.name)) {
-            let text = std::str::from_utf8(asset.content).unwrap();
+        for asset in ASSETS.iter().filter(|asset| asset.is_own) {
+            let text = std::str::from_utf8(asset.source).unwrap();
             assert!(!text.contains("https://") && !text.contains("innerHTML"), "{}", asset.name);
         }
         let page =
-            std::str::from_utf8(ASSETS.iter().find(|asset| asset.name == "index.html").unwrap().content)
+            std::str::from_utf8(ASSETS.iter().find(|asset| asset.name == "index.html").unwrap().source)
                 .unwrap();
         assert!(!page.contains("<style") && !page.contains("style=") && !page.contains("onload="));
         assert!(

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use terrace::Stats;
 
-use super::sample::{Sample, SampledDisk};
+use super::sample::Sample;
 use crate::engine_events::refusal;
 use crate::shared::Shared;
 
@@ -36,6 +36,9 @@ const MIN_FREE_SPACE: u64 = 1 << 20;
 /// Share of the block reads below which the cache is called cold.
 const COLD_CACHE: f64 = 0.5;
 
+/// Words for a disk so full that the write-ahead log cannot grow.
+const FAILED_WRITES: &str = "the disk is full: writes fail";
+
 fn health(state: &'static str, cause: &'static str, words: String) -> Health {
     Health { state, words, cause: Some(cause), level: None, since: None }
 }
@@ -57,8 +60,8 @@ impl Health {
         cache_misses: u64,
         before: &Health,
     ) -> Health {
-        let found = refused(shared, stats)
-            .or_else(|| full_disk(&sample.disk).filter(|_| !shared.store.is_read_only))
+        let found = refused(shared, stats, sample)
+            .or_else(|| full_disk(sample).filter(|_| !shared.store.is_read_only))
             .or_else(|| stalled(shared, stats, sample))
             .or_else(|| cold_cache(sample, cache_misses))
             .or_else(|| read_only(shared))
@@ -70,7 +73,7 @@ impl Health {
 }
 
 /// Health of a database that refuses writes.
-fn refused(shared: &Shared, stats: &Stats) -> Option<Health> {
+fn refused(shared: &Shared, stats: &Stats, sample: &Sample) -> Option<Health> {
     if let Some(error) = &stats.writes_refused {
         return Some(health("bad", refusal(error), format!("writes refused: {error}")));
     }
@@ -80,6 +83,7 @@ fn refused(shared: &Shared, stats: &Stats) -> Option<Health> {
     let retry = shared.engine_events.last_retry(sample_time(shared))?;
     let cause = refusal(&retry);
     let words = match cause {
+        "disk_full" if sample.failed_writes > 0.0 => FAILED_WRITES.into(),
         "disk_full" => "the disk is full: flushes and compactions fail and are repeated".into(),
         _ => format!("background work fails and is repeated: {retry}"),
     };
@@ -87,9 +91,12 @@ fn refused(shared: &Shared, stats: &Stats) -> Option<Health> {
 }
 
 /// Health of a database without space for a flush. Nothing fails before the next one.
-fn full_disk(disk: &SampledDisk) -> Option<Health> {
-    let free = disk.free.filter(|free| *free < MIN_FREE_SPACE)?;
-    let words = format!("the disk is full: {} KiB are free, and the next flush fails", free >> 10);
+fn full_disk(sample: &Sample) -> Option<Health> {
+    let free = sample.disk.free.filter(|free| *free < MIN_FREE_SPACE)?;
+    let words = match sample.failed_writes > 0.0 {
+        true => FAILED_WRITES.into(),
+        false => format!("the disk is full: {} KiB are free, and the next flush fails", free >> 10),
+    };
     Some(health("bad", "disk_full", words))
 }
 
@@ -159,13 +166,17 @@ fn cold_cache(sample: &Sample, cache_misses: u64) -> Option<Health> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::sample::SampledDisk;
 
     #[test]
     fn full_disk_is_named_before_a_flush_fails() {
-        let words =
-            |free| full_disk(&SampledDisk { free, ..SampledDisk::default() }).map(|found| found.words);
+        let words = |free, failed_writes| {
+            let disk = SampledDisk { free, ..SampledDisk::default() };
+            full_disk(&Sample { disk, failed_writes, ..Sample::default() }).map(|found| found.words)
+        };
         let full = "the disk is full: 3 KiB are free, and the next flush fails";
-        assert_eq!(words(Some(4000)).as_deref(), Some(full));
-        assert_eq!([words(None), words(Some(MIN_FREE_SPACE))], [None, None]);
+        assert_eq!(words(Some(4000), 0.0).as_deref(), Some(full));
+        assert_eq!(words(Some(4000), 1.0).as_deref(), Some(FAILED_WRITES));
+        assert_eq!([words(None, 1.0), words(Some(MIN_FREE_SPACE), 1.0)], [None, None]);
     }
 }

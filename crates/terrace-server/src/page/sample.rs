@@ -25,8 +25,9 @@ pub(super) struct Sample {
     pub(super) at: u64,
     /// Commands in a second that read keys.
     pub(super) reads: f64,
-    /// Commands in a second that change keys.
+    /// Commands in a second that change keys, without those that fail.
     pub(super) writes: f64,
+    pub(super) failed_writes: f64,
     pub(super) commands: f64,
     /// Microseconds, or None without commands; so are the next two.
     pub(super) p50_us: Option<f64>,
@@ -103,6 +104,7 @@ pub(super) struct Totals {
     at: Duration,
     reads: u64,
     writes: u64,
+    failed_writes: u64,
     durations: DurationHistogram,
     bytes_in: u64,
     bytes_out: u64,
@@ -141,7 +143,8 @@ impl Totals {
         for (_, command, slot) in all_counted() {
             let Some(counts) = shared.command_times.totals(slot) else { continue };
             if command.flags.contains(Flags::WRITE) {
-                totals.writes += counts.calls();
+                totals.writes += counts.calls().saturating_sub(counts.failed);
+                totals.failed_writes += counts.failed;
             } else if command.flags.contains(Flags::READ) {
                 totals.reads += counts.calls();
             }
@@ -167,6 +170,7 @@ impl Totals {
             at: shared.clock.wall_us() / 1000,
             reads: rate(self.reads, earlier.reads),
             writes: rate(self.writes, earlier.writes),
+            failed_writes: rate(self.failed_writes, earlier.failed_writes),
             commands: count as f64 / seconds,
             p50_us: micros(50.0),
             p99_us: micros(99.0),

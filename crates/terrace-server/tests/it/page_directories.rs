@@ -108,6 +108,27 @@ fn world_of_bedrock() {
     ]);
 }
 
+#[test]
+fn storages_of_chromium() {
+    check_names(vec![
+        (key(&[b"VERSION"]), "Local Storage: version"),
+        (key(&[b"META:https://example.org"]), "Local Storage: size of an origin"),
+        (key(&[b"METAACCESS:https://example.org"]), "Local Storage: last access of an origin"),
+        // The byte 1 begins text in Latin-1, and 0 begins UTF-16.
+        (key(&[b"_https://example.org\0\x01theme"]), "Local Storage: item of an origin"),
+        (key(&[b"_https://example.org\0\0\x14\x04"]), "Local Storage: item of an origin"),
+    ]);
+    check_names(vec![
+        (key(&[b"next-map-id"]), "Session Storage: next map"),
+        (key(&[b"version"]), "Session Storage: version"),
+        (
+            key(&[b"namespace-01234567_89ab_cdef_0123_456789abcdef-https://example.org/"]),
+            "Session Storage: map of an origin",
+        ),
+        (key(&[b"map-0-theme"]), "Session Storage: item"),
+    ]);
+}
+
 /// Text as IndexedDB stores it: the number of units, and UTF-16 with the high bytes first.
 fn utf16(text: &str, has_length: bool) -> Vec<u8> {
     let mut bytes = Vec::new();

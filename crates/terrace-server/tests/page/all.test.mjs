@@ -9,4 +9,5 @@ if (!executable || !load("playwright-core")) {
 after(close);
 await import("./states.test.mjs");
 await import("./controls.test.mjs");
+await import("./charts.test.mjs");
 await import("./limits.test.mjs");

@@ -45,7 +45,7 @@ function watch(page, origin) {
 
 // Opens the page on a planted state, runs `act`, and checks that there was no problem.
 export async function onPage(settings, act) {
-  const { viewport = { width: 1440, height: 900 }, theme = "light", allowed = [], address, ...planted } = settings;
+  const { viewport = { width: 1440, height: 900 }, theme = "light", allowed = [], address, initially, ...planted } = settings;
   const server = address ? null : mock(planted);
   const url = address ?? (await server.listen());
   const context = await (await launch()).newContext({ viewport, colorScheme: theme, reducedMotion: "reduce", hasTouch: viewport.width < 720, permissions: ["clipboard-read", "clipboard-write"] });
@@ -56,6 +56,7 @@ export async function onPage(settings, act) {
     await page.addInitScript(() => {
       addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
     });
+    if (initially) await page.addInitScript(initially);
     await page.goto(url);
     await page.locator(".levels canvas").waitFor();
     await page.locator(".row").first().waitFor();

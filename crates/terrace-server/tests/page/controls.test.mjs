@@ -56,6 +56,11 @@ test("details of a table, by pointer and by keyboard", () => onPage({ state: "di
   await eventually(() => page.locator(".detail").count(), 0);
 }));
 
+test("entries of the memtables, and their flush", () => onPage({ state: "starved-flush" }, async (page) => {
+  await eventually(() => text(page, ".memtable-words").then((words) => words.replace(/\s/g, " ")), "30 k entries, 7.9 MiB of 8.0 MiB, 1 being flushed, 3 waiting");
+  await eventually(() => text(page, ".job").then((words) => words.replace(/\s/g, " ")), "flushing a memtable: 12 %, 1.1 MiB/s");
+}));
+
 test("history of the levels", () => onPage({}, async (page) => {
   const slider = page.getByRole("slider", { name: "Version edit" });
   await slider.focus();
@@ -113,6 +118,13 @@ test("list of keys in both directions, and a prefix without keys", () => onPage(
   await page.getByLabel("database").selectOption("3");
   await page.getByRole("searchbox", { name: /Prefix/ }).fill("nothing");
   await page.getByText("No key begins with this prefix.").waitFor();
+}));
+
+test("the keys of IndexedDB have no separator and no text at their begin", () => onPage({ comparator: "idb_cmp1" }, async (page) => {
+  const panel = page.locator(".keys");
+  assert.match(await panel.textContent(), /by database, object store and index/);
+  assert.doesNotMatch(await panel.textContent(), /separator/);
+  assert.equal(await panel.getByRole("searchbox").getAttribute("placeholder"), "prefix, for example \\x00\\x01");
 }));
 
 test("members of an object, more of them, and copies", () => onPage({}, async (page) => {

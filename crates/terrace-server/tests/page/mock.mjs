@@ -181,7 +181,7 @@ function consoleReply(line, writes) {
   return args.length ? { bulk: { text: `value of ${args[0]}` } } : { error: "ERR wrong number of arguments" };
 }
 
-export function mock({ state = "healthy", large = false, writes = true } = {}) {
+export function mock({ state = "healthy", large = false, writes = true, comparator = "leveldb.BytewiseComparator" } = {}) {
   const options = { state, large, writes, requests: [], streams: new Set() };
   const keys = new Keys();
   const now = () => Date.now();
@@ -189,7 +189,7 @@ export function mock({ state = "healthy", large = false, writes = true } = {}) {
 
   const lists = {
     state: () => ({
-      name: "cities", path: "/data/cities", layout: "typed", comparator: "leveldb.BytewiseComparator", readOnly: false, follower: false,
+      name: "cities", path: "/data/cities", layout: "typed", comparator, readOnly: false, follower: false,
       pageWrites: options.writes, version: "0.1.0", startedAt, sync: "everysec", separator: ":", databases: [0, 3], memoryLimit: 1 << 30, commands: COMMANDS,
     }),
     sample: () => sample(options.state, now()),

@@ -66,7 +66,7 @@ const STALLS = [
       readKeys(server, () => 6000, () => random(2000));
     },
     plant: (server) => fillDisk(path.join(server.mounted, "ballast")),
-    health: /^the disk is full: flushes and compactions fail/,
+    health: /^the disk is full: writes fail/,
     marks: { figures: ["writes disk full", "disk disk full"], levels: [], charts: ["stalls"], causes: ["the disk was full"] },
     heal: (server) => rmSync(path.join(server.mounted, "ballast")),
   },

@@ -36,9 +36,9 @@ export const STATES = {
     health: { state: "warn", cause: "delayed", level: 0, words: "writes delayed: level 0 has 34 of 36 files" },
   }),
   "disk-full": () => ({
-    writes: 0, commands: 38000, flushBytes: 0, compactionReadBytes: 0, compactionWrittenBytes: 0, free: 0, immutable: 1,
+    writes: 0, failedWrites: 9600, commands: 38000, flushBytes: 0, compactionReadBytes: 0, compactionWrittenBytes: 0, free: 0, immutable: 1,
     stalls: [{ cause: "no_space", seconds: 1 }],
-    health: { state: "bad", cause: "no_space", words: "writes refused: the disk is full" },
+    health: { state: "bad", cause: "no_space", words: "the disk is full: writes fail" },
   }),
   "cold-cache": (second) => ({
     reads: 2300 * wave(second, 50, 0.1), commands: 12000, p50Us: 610, p99Us: 14200, longestUs: 61000, cacheHit: 0.08 + 0.0004 * second, memory: 0.22,
@@ -61,7 +61,7 @@ export function sample(name, now, age = 0) {
   const f = figures(name, now, age);
   const total = f.memory * LIMIT;
   return {
-    at: now - age * 1000, reads: f.reads, writes: f.writes, commands: f.commands, p50Us: f.p50Us, p99Us: f.p99Us, longestUs: f.longestUs,
+    at: now - age * 1000, reads: f.reads, writes: f.writes, failedWrites: f.failedWrites ?? 0, commands: f.commands, p50Us: f.p50Us, p99Us: f.p99Us, longestUs: f.longestUs,
     clients: f.clients, blockedClients: f.blockedClients,
     memory: { total, limit: LIMIT, parts: [{ name: "block cache", bytes: total * 0.7 }, { name: "memtables", bytes: total * 0.2 }, { name: "tables", bytes: total * 0.1 }] },
     disk: { bytes: 3.2 * GIB, free: f.free, writeAmp: f.writeAmp }, memtables: memtables(f.immutable), bytesIn: f.writes * 120, bytesOut: f.reads * 210,

@@ -20,7 +20,7 @@ check("level-0-full", {
   figures: ["writes delayed"], levels: ["0"], charts: ["stalls"], causes: ["delayed: compactions lag"],
 });
 check("disk-full", {
-  health: "bad", words: "writes refused: the disk is full",
+  health: "bad", words: "the disk is full: writes fail",
   figures: ["writes disk full", "disk disk full"], levels: [], charts: ["stalls"], causes: ["waited for disk space"],
 });
 check("cold-cache", {

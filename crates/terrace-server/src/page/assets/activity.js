@@ -13,57 +13,46 @@ const TABS = [["slowlog", "slow log"], ["clients", "clients"], ["commands", "com
 
 const words = (command) => command.map((part) => oneLine(part, 80)).join(" ");
 
-// Columns of each list. `bar` draws a bar behind the number, in proportion to the greatest.
+const same = (value) => value;
+// Column of a list: its name, the field of a row, and the text of its values.
+const column = (name, field, text = same) => ({ name, read: (row) => row[field], text: (row) => text(row[field]) });
+const text = (...args) => ({ ...column(...args), isText: true });
+// A bar behind the number, in proportion to the greatest.
+const bar = (...args) => ({ ...column(...args), bar: true });
+const orDash = (value) => value || "–";
+const TIME = column("time", "at", time);
+
+// Columns of each list, and the column that orders it at first.
 const LISTS = {
   slowlog: {
     empty: "No command was slow.", id: (row) => row.id, order: { column: 1, descending: true },
     columns: [
-      { name: "time", read: (row) => row.at, text: (row) => time(row.at) },
-      { name: "duration", read: (row) => row.micros, text: (row) => micros(row.micros), bar: true },
-      { name: "command", read: (row) => words(row.command), text: (row) => words(row.command), isText: true },
-      { name: "client", read: (row) => row.client, text: (row) => row.name || row.client, isText: true },
+      TIME, bar("duration", "micros", micros), { ...text("command", "command", words), read: (row) => words(row.command) },
+      { ...text("client", "client"), text: (row) => row.name || row.client },
     ],
   },
   clients: {
     empty: "No client is connected.", id: (row) => row.id, order: { column: 0, descending: false },
     columns: [
-      { name: "id", read: (row) => row.id, text: (row) => row.id },
-      { name: "address", read: (row) => row.address, text: (row) => row.address, isText: true },
-      { name: "name", read: (row) => row.name, text: (row) => row.name || "–", isText: true },
-      { name: "last command", read: (row) => row.command, text: (row) => row.command, isText: true },
-      { name: "idle", read: (row) => row.idleSeconds, text: (row) => duration(row.idleSeconds) },
-      { name: "connected", read: (row) => row.ageSeconds, text: (row) => duration(row.ageSeconds) },
-      { name: "db", read: (row) => row.db, text: (row) => row.db },
-      { name: "unread", read: (row) => row.inputBytes, text: (row) => bytes(row.inputBytes) },
-      { name: "unsent", read: (row) => row.outputBytes, text: (row) => bytes(row.outputBytes) },
+      column("id", "id"), text("address", "address"), text("name", "name", orDash), text("last command", "command"), column("idle", "idleSeconds", duration),
+      column("connected", "ageSeconds", duration), column("db", "db"), column("unread", "inputBytes", bytes), column("unsent", "outputBytes", bytes),
     ],
   },
   commands: {
     empty: "No command was called.", id: (row) => row.name, order: { column: 2, descending: true },
     columns: [
-      { name: "command", read: (row) => row.name, text: (row) => row.name, isText: true },
-      { name: "calls", read: (row) => row.calls, text: (row) => exact(row.calls) },
-      { name: "total time", read: (row) => row.micros, text: (row) => duration(row.micros / 1e6), bar: true },
-      { name: "median", read: (row) => row.p50Us, text: (row) => micros(row.p50Us) },
-      { name: "p99", read: (row) => row.p99Us, text: (row) => micros(row.p99Us) },
-      { name: "failed", read: (row) => row.failed, text: (row) => exact(row.failed) },
+      text("command", "name"), column("calls", "calls", exact), bar("total time", "micros", (value) => duration(value / 1e6)),
+      column("median", "p50Us", micros), column("p99", "p99Us", micros), column("failed", "failed", exact),
     ],
   },
   log: {
     empty: "Nothing happened yet.", id: (row, i) => `${row.at}-${i}`, order: { column: 0, descending: true },
-    columns: [
-      { name: "time", read: (row) => row.at, text: (row) => time(row.at) },
-      { name: "kind", read: (row) => row.kind, text: (row) => row.kind, isText: true },
-      { name: "event", read: (row) => row.words, text: (row) => row.words, isText: true },
-    ],
+    columns: [TIME, text("kind", "kind"), text("event", "words")],
   },
   settings: {
     empty: "The server has no settings.", id: (row) => row.name, order: { column: 0, descending: false },
     columns: [
-      { name: "setting", read: (row) => row.name, text: (row) => row.name, isText: true },
-      { name: "value", read: (row) => row.value, text: (row) => row.value, isText: true },
-      { name: "changeable", read: (row) => row.changeable, text: (row) => (row.changeable ? "CONFIG SET" : "at start"), isText: true },
-      { name: "meaning", read: (row) => row.summary, text: (row) => row.summary, isText: true },
+      text("setting", "name"), text("value", "value"), text("changeable", "changeable", (value) => (value ? "CONFIG SET" : "at start")), text("meaning", "summary"),
     ],
   },
 };

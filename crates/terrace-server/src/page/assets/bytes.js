@@ -13,11 +13,8 @@ export function fromHex(hex) {
   return result;
 }
 
-export function toHex(data) {
-  let text = "";
-  for (const byte of data) text += byte.toString(16).padStart(2, "0");
-  return text;
-}
+const digits = (byte) => byte.toString(16).padStart(2, "0");
+export const toHex = (data) => Array.from(data, digits).join("");
 
 export function toBytes(value) {
   if (!value) return new Uint8Array();
@@ -28,11 +25,7 @@ export const encodeText = (text) => encoder.encode(text);
 export const sameBytes = (a, b) => a === b || (a && b && a.text === b.text && a.hex === b.hex && a.total === b.total);
 
 // Percent-encoding of the exact bytes, for a query.
-export function toQuery(data) {
-  let text = "";
-  for (const byte of data) text += `%${byte.toString(16).padStart(2, "0")}`;
-  return text;
-}
+export const toQuery = (data) => toHex(data).replace(/../g, "%$&");
 
 // The server keeps a long key under a number, and sends only its first bytes.
 export const keyArgument = (key) => (key.id === undefined ? { key: toBytes(key) } : { keyId: key.id });
@@ -50,7 +43,7 @@ export function visible(text, keep = "") {
 function escapeByte(byte) {
   if (byte === 0x5c) return "\\\\";
   if (byte >= 0x20 && byte < 0x7f) return String.fromCharCode(byte);
-  return `\\x${byte.toString(16).padStart(2, "0")}`;
+  return `\\x${digits(byte)}`;
 }
 
 // One line of at most `limit` characters for a byte string.
@@ -104,7 +97,7 @@ export function hexDump(data, offset = 0) {
   const lines = [];
   for (let start = 0; start < data.length; start += HEX_ROW) {
     const row = data.subarray(start, start + HEX_ROW);
-    const hex = Array.from(row, (byte) => byte.toString(16).padStart(2, "0"));
+    const hex = Array.from(row, digits);
     const text = Array.from(row, (byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : "·")).join("");
     const left = hex.slice(0, 8).join(" ").padEnd(23);
     const right = hex.slice(8).join(" ").padEnd(23);
@@ -122,23 +115,17 @@ function varint(data) {
   return null;
 }
 
-// Rows [name, little endian, big endian] of the integers at the begin of `data`.
+// Numbers at the begin of a value: their sizes, and their names in a DataView.
+const NUMBERS = {
+  u8: [1, "Uint8"], i8: [1, "Int8"], u16: [2, "Uint16"], i16: [2, "Int16"], u32: [4, "Uint32"], i32: [4, "Int32"],
+  u64: [8, "BigUint64"], i64: [8, "BigInt64"], f32: [4, "Float32"], f64: [8, "Float64"],
+};
+
+// Rows [name, little endian, big endian] of the numbers at the begin of `data`.
 export function integers(data) {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
-  const rows = [];
-  const row = (name, width, read) => {
-    if (data.length >= width) rows.push([name, String(read(true)), String(read(false))]);
-  };
-  row("u8", 1, () => view.getUint8(0));
-  row("i8", 1, () => view.getInt8(0));
-  row("u16", 2, (little) => view.getUint16(0, little));
-  row("i16", 2, (little) => view.getInt16(0, little));
-  row("u32", 4, (little) => view.getUint32(0, little));
-  row("i32", 4, (little) => view.getInt32(0, little));
-  row("u64", 8, (little) => view.getBigUint64(0, little));
-  row("i64", 8, (little) => view.getBigInt64(0, little));
-  row("f32", 4, (little) => view.getFloat32(0, little));
-  row("f64", 8, (little) => view.getFloat64(0, little));
+  const fitting = Object.entries(NUMBERS).filter(([, [size]]) => data.length >= size);
+  const rows = fitting.map(([name, [, type]]) => [name, ...[true, false].map((isLittle) => String(view[`get${type}`](0, isLittle)))]);
   const number = varint(data);
   if (number) rows.push([`varint (${number.length} B)`, String(number.value), "–"]);
   return rows;

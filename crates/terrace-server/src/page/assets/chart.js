@@ -1,10 +1,14 @@
 // One chart of uPlot, with a band for each second in which writes stalled.
 import { html, useEffect, useRef } from "./preact-htm.js";
+import { clock } from "./format.js";
 import { causeOf } from "./health.js";
 import { usePalette } from "./palette.js";
 
 const HEIGHT_OF_MARK = 5;
-const AXIS_SIZE = 52;
+const AXIS_SIZE = 48;
+const RIGHT_SPACE = 8;
+// Distance of two labels of the vertical axis at least.
+const LABEL_HEIGHT = 14;
 const { uPlot } = globalThis;
 
 // Colours with an alpha channel, for areas: all colours of the palette are #rrggbb.
@@ -12,14 +16,15 @@ const faint = (colour) => `${colour}22`;
 
 function timeLabels(plot, ticks) {
   const step = ticks.length > 1 ? ticks[1] - ticks[0] : 0;
-  // A label needs space up to the edge.
-  const last = plot.posToVal(plot.bbox.width / devicePixelRatio - (step < 60 ? 20 : 8), "x");
+  const hasSeconds = step < 60;
+  // A label needs space up to the edge of the chart, and up to the labels of the other axis.
+  const half = hasSeconds ? 26 : 18;
+  const width = plot.bbox.width / devicePixelRatio;
   return ticks.map((at) => {
-    if (at > last) return "";
+    const place = plot.valToPos(at, "x");
+    if (place < half || place > width + RIGHT_SPACE - half) return "";
     const date = new Date(at * 1000);
-    if (step >= 86400) return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
-    const text = `${String(date.getHours()).padStart(2, "0")}:${String(date.getMinutes()).padStart(2, "0")}`;
-    return step < 60 ? `${text}:${String(date.getSeconds()).padStart(2, "0")}` : text;
+    return step >= 86400 ? date.toLocaleDateString("en-GB", { day: "numeric", month: "short" }) : clock(date, hasSeconds);
   });
 }
 
@@ -66,8 +71,15 @@ function seriesOf(chart, colours) {
   }));
 }
 
-// Lines of a logarithmic axis: the powers of ten.
-const powers = (_, __, min, max) => Array.from({ length: Math.round(Math.log10(max / min)) + 1 }, (___, i) => min * 10 ** i);
+// Lines of a logarithmic axis: as many powers of ten as have space for their labels.
+function powers(plot, _, min, max) {
+  const decades = Math.round(Math.log10(max / min));
+  const step = Math.max(1, Math.ceil((decades * LABEL_HEIGHT * devicePixelRatio) / plot.bbox.height));
+  return Array.from({ length: Math.floor(decades / step) + 1 }, (__, i) => min * 10 ** (i * step));
+}
+
+// Labels have no digits that say nothing: "1 MiB" instead of "1.0 MiB".
+const short = (text) => text.replace(/\.0(?!\d)/, "");
 
 function rangeY(chart, latest) {
   if (chart.log) {
@@ -80,7 +92,7 @@ function options(chart, colours, latest, size, onCursor) {
   const axis = { stroke: colours.muted, font: `11px ${colours.font}`, grid: { stroke: colours.line, width: 1 }, ticks: { show: false } };
   return {
     ...size,
-    padding: [6, 8, 0, 0],
+    padding: [6, RIGHT_SPACE, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: "charts" }, drag: { x: false, y: false }, points: { size: 5 }, y: false },
     scales: {
@@ -89,7 +101,7 @@ function options(chart, colours, latest, size, onCursor) {
     },
     axes: [
       { ...axis, size: 20, gap: 2, space: 64, values: timeLabels },
-      { ...axis, size: AXIS_SIZE, gap: 4, space: 28, incrs: chart.steps, splits: chart.log ? powers : undefined, filter: (___, ticks) => ticks, values: (_, ticks) => ticks.map(chart.format) },
+      { ...axis, size: AXIS_SIZE, gap: 4, space: 28, incrs: chart.steps, splits: chart.log ? powers : undefined, filter: (___, ticks) => ticks, values: (_, ticks) => ticks.map((tick) => short(chart.format(tick))) },
     ],
     series: [{}, ...seriesOf(chart, colours)],
     hooks: {
@@ -122,7 +134,7 @@ export function Chart({ chart, data, marks, step, range, limit, mark, word, onCu
   const at = index ?? rows[0].length - 1;
   return html`<figure class="chart" data-mark=${mark} data-chart=${chart.id}>
     <figcaption><b title=${chart.unit}>${chart.title}</b>${mark && html`<span class="mark-word">${word}</span>`}
-      ${chart.series.map(([column, label, colour]) => html`<span class="key" key=${column}><i style=${{ background: `var(--${colour})` }}></i>${label} <output>${data[column]?.[at] == null ? "–" : chart.format(data[column][at])}</output></span>`)}
+      <span class="chart-keys">${chart.series.map(([column, label, colour]) => html`<span class="key" key=${column}><i style=${{ background: `var(--${colour})` }}></i>${label} <output>${data[column]?.[at] == null ? "–" : short(chart.format(data[column][at]))}</output></span>`)}</span>
     </figcaption>
     <div class="plot" ref=${holder}></div>
   </figure>`;

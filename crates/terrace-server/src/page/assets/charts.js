@@ -27,6 +27,9 @@ function useWeek(wanted) {
   return week;
 }
 
+// Longest total time of a cause in the line above the charts, relative to the shortest one.
+const MOST_TO_LEAST = 20;
+
 // Points of a chart at most; more would be noise at its width.
 const MAX_POINTS = 400;
 
@@ -73,7 +76,9 @@ function causesIn(marks, from) {
 }
 
 function Causes({ marks, from }) {
-  const causes = causesIn(marks, from);
+  const all = causesIn(marks, from);
+  // Short waits beside a long one are not the cause that the eye looks for.
+  const causes = all.filter(([, seconds]) => seconds >= all[0][1] / MOST_TO_LEAST);
   if (!causes.length) return html`<span class="causes">no write stalled</span>`;
   return html`<span class="causes">${causes.slice(0, 3).map(([cause, seconds]) => html`<span class="cause" key=${cause}><i style=${{ background: `var(--${causeOf(cause).colour})` }}></i>${duration(seconds)} ${causeOf(cause).words}</span>`)}</span>`;
 }

@@ -11,7 +11,7 @@ const MAX_PROPOSALS = 8;
 const kept = { lines: [], past: [] };
 
 // Lines of a reply, in the form of redis-cli.
-export function replyLines(reply, indent = "") {
+function replyLines(reply) {
   if (reply === null || reply === undefined || "null" in reply) return ["(nil)"];
   if ("status" in reply) return [oneLine({ text: reply.status }, 2000)];
   if ("error" in reply) return [`(error) ${oneLine({ text: reply.error }, 2000)}`];
@@ -22,7 +22,7 @@ export function replyLines(reply, indent = "") {
   const lines = [];
   elements.slice(0, MAX_ELEMENTS).forEach((element, i) => {
     const number = `${i + 1}) `;
-    const [first, ...rest] = replyLines(element, indent + " ".repeat(number.length));
+    const [first, ...rest] = replyLines(element);
     lines.push(number + first, ...rest.map((line) => " ".repeat(number.length) + line));
   });
   if (elements.length > MAX_ELEMENTS) lines.push(`and ${elements.length - MAX_ELEMENTS} more`);
@@ -45,7 +45,7 @@ function Help({ commands, line }) {
 }
 
 // The line with its first word completed as far as all commands agree, or null.
-export function complete(line, commands) {
+function complete(line, commands) {
   if (/\s/.test(line)) return null;
   const names = commands.map((command) => command.name).filter((name) => name.startsWith(line.toLowerCase()));
   if (!line || !names.length) return null;

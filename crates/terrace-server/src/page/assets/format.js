@@ -47,11 +47,14 @@ export function duration(seconds) {
 
 const two = (value) => String(value).padStart(2, "0");
 
+// Hours and minutes, and seconds.
+export const clock = (date, withSeconds) => `${two(date.getHours())}:${two(date.getMinutes())}${withSeconds ? `:${two(date.getSeconds())}` : ""}`;
+
 // Time of day; the date goes before it if the moment is not today.
 export function time(at, withSeconds = true) {
   if (at == null) return "–";
   const date = new Date(at);
-  const text = `${two(date.getHours())}:${two(date.getMinutes())}${withSeconds ? `:${two(date.getSeconds())}` : ""}`;
+  const text = clock(date, withSeconds);
   return date.toDateString() === new Date().toDateString() ? text : `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${text}`;
 }
 

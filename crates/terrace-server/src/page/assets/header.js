@@ -43,7 +43,8 @@ function Figure({ label, parts, note, values, join, top, mark, word }) {
 }
 
 function writesNote(second, state) {
-  if (second.delayedWriteRate) return `delayed to ${bytes(second.delayedWriteRate)}/s`;
+  if (second.failedWrites) return `${count(second.failedWrites)}/s fail`;
+  if (second.delayedWriteRate && second.health.cause !== "compaction") return `delayed to ${bytes(second.delayedWriteRate)}/s`;
   if (second.stallSeconds > 0.01) return `waited ${duration(second.stallSeconds)} per second`;
   return state ? `sync ${state.sync}` : "";
 }
@@ -58,19 +59,17 @@ export function Figures() {
   const memory = second.memory ?? { total: 0, limit: 0 };
   const share = memory.limit ? memory.total / memory.limit : null;
   const disk = second.disk ?? {};
-  const series = (name) => columns[name] ?? [];
+  // `name` is that of the column; `id` is the part that a cause marks.
+  const figure = (label, name, parts, note, { id = label, ...more } = {}) => html`<${Figure} label=${label} parts=${parts} note=${note}
+    values=${columns[name] ?? []} word=${word} mark=${marks.get(`figure:${id}`)} ...${more} />`;
   return html`<dl class="figures" aria-label="Figures of the latest second">
-    <${Figure} label="reads" parts=${rate(second.reads)} values=${series("reads")} word=${word} mark=${marks.get("figure:reads")}
-      note=${second.cacheHit == null ? "no block reads" : `cache hit ${percent(second.cacheHit)}`} />
-    <${Figure} label="writes" parts=${rate(second.writes)} values=${series("writes")} word=${word} mark=${marks.get("figure:writes")} note=${writesNote(second, state)} />
-    <${Figure} label="p99 latency" parts=${microsParts(second.p99Us)} values=${series("p99Us")} join=${longest} word=${word} mark=${marks.get("figure:p99")}
-      note=${`p50 ${micros(second.p50Us)}, max ${micros(second.longestUs)}`} />
-    <${Figure} label="clients" parts=${countParts(second.clients)} values=${series("clients")} word=${word} mark=${marks.get("figure:clients")}
-      note=${second.blockedClients ? `${second.blockedClients} blocked` : `${count(second.commands)} commands/s`} />
-    <${Figure} label="memory" parts=${share == null ? bytesParts(memory.total) : [Math.round(share * 100), "%"]} values=${series("memory")} top=${memory.limit || undefined}
-      word=${word} mark=${marks.get("figure:memory")} note=${share == null ? "no limit" : `${bytes(memory.total)} of ${bytes(memory.limit)}`} />
-    <${Figure} label="disk" parts=${bytesParts(disk.bytes)} values=${series("disk")} word=${word} mark=${marks.get("figure:disk")}
-      note=${`${bytes(disk.free)} free, write amp ${(disk.writeAmp ?? 0).toFixed(1)}`} />
+    ${figure("reads", "reads", rate(second.reads), second.cacheHit == null ? "no block reads" : `cache hit ${percent(second.cacheHit)}`)}
+    ${figure("writes", "writes", rate(second.writes), writesNote(second, state))}
+    ${figure("p99 latency", "p99Us", microsParts(second.p99Us), `p50 ${micros(second.p50Us)}, max ${micros(second.longestUs)}`, { id: "p99", join: longest })}
+    ${figure("clients", "clients", countParts(second.clients), second.blockedClients ? `${second.blockedClients} blocked` : `${count(second.commands)} commands/s`)}
+    ${figure("memory", "memory", share == null ? bytesParts(memory.total) : [Math.round(share * 100), "%"],
+      share == null ? "no limit" : `${bytes(memory.total)} of ${bytes(memory.limit)}`, { top: memory.limit || undefined })}
+    ${figure("disk", "disk", bytesParts(disk.bytes), `${bytes(disk.free)} free, write amp ${(disk.writeAmp ?? 0).toFixed(1)}`)}
   </dl>`;
 }
 

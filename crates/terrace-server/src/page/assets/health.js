@@ -6,7 +6,7 @@ const STOPPED = ["figure:writes", "chart:stalls"];
 const FULL = { colour: "cause-space", short: "disk full", parts: ["figure:disk", ...STOPPED] };
 
 // Cause: colour of its marks, one word for the parts, words for the charts, and the parts of the page.
-export const CAUSES = {
+const CAUSES = {
   delayed: { colour: "cause-compaction", short: "delayed", words: "delayed: compactions lag", parts: STOPPED },
   compaction: { colour: "cause-compaction", short: "stopped", words: "waited for a compaction: level 0 is full", parts: STOPPED, level: 0 },
   flush: { colour: "cause-flush", short: "waiting", words: "waited for a flush", parts: ["figure:writes", "memtables", "chart:stalls", "chart:compactions"] },

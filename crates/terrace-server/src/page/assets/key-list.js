@@ -18,7 +18,7 @@ const lastOf = (pages) => pages.at(-1)?.at(-1);
 const without = (keys, entry) => keys.filter((other) => !sameBytes(other.key, entry?.key));
 
 // Adds a page at the end, and drops the first page if there are too many.
-export function appendPage(window, page) {
+function appendPage(window, page) {
   const keys = without(page.keys, lastOf(window.pages));
   const pages = keys.length ? [...window.pages, keys] : window.pages;
   const dropped = pages.length > MAX_PAGES ? pages.shift().length : 0;
@@ -26,7 +26,7 @@ export function appendPage(window, page) {
 }
 
 // Adds a page of the other direction at the start, and drops the last page if there are too many.
-export function prependPage(window, page) {
+function prependPage(window, page) {
   const keys = without(page.keys, window.pages[0]?.[0]).reverse();
   const pages = keys.length ? [keys, ...window.pages] : window.pages;
   const isFull = pages.length > MAX_PAGES;

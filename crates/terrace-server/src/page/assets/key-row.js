@@ -8,7 +8,7 @@ const NOUNS = { hash: "fields", list: "elements", set: "members", zset: "members
 export const nounOf = (type) => NOUNS[type] ?? "members";
 export const isString = (type) => type === "string" || type === "raw";
 
-export function sizeOf(entry) {
+function sizeOf(entry) {
   if (entry.size == null) return "";
   return isString(entry.type) ? bytes(entry.size) : `${count(entry.size)} ${nounOf(entry.type)}`;
 }

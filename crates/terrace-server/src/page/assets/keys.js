@@ -54,18 +54,20 @@ export function Keys() {
 
   if (!state) return html`<section class="keys" id="keys" aria-busy="true"><h2>Keys</h2></section>`;
   const databases = state.databases ?? [];
+  // Other orders have no prefixes of text: the tree of IndexedDB has the ids at the begin of its keys.
+  const isBytewise = state.comparator === "leveldb.BytewiseComparator";
   const number = db ?? databases[0] ?? 0;
   const changed = () => setChanges((count) => count + 1);
   const choose = (key) => setChosen({ key, argument: keyArgument(key.key), db: number });
   const shared = { prefix: parseEscapes(prefix), prefixText: prefix, db: number, changes, chosen, onChoose: choose, onOpen: () => view.current?.focus() };
   return html`<section class="keys" id="keys" aria-labelledby="keys-title">
     <div class="bar"><h2 id="keys-title">Keys</h2>
-      <input class="search" type="search" ref=${search} value=${text} onInput=${(event) => { setText(event.target.value); setStart(null); }} placeholder="prefix, for example FR:" aria-label="Prefix of the keys. Escapes such as \\xff are allowed. The key / moves here." spellcheck=${false} autocomplete="off" />
+      <input class="search" type="search" ref=${search} value=${text} onInput=${(event) => { setText(event.target.value); setStart(null); }} placeholder=${`prefix, for example ${isBytewise ? "FR:" : "\\x00\\x01"}`} aria-label="Prefix of the keys. Escapes such as \\xff are allowed. The key / moves here." spellcheck=${false} autocomplete="off" />
       <${Choice} label="Form" options=${[["tree", "tree"], ["list", "list"]]} value=${shape} onChange=${setShape} />
     </div>
     <div class="bar tools">
       ${shape === "list" && html`<${Choice} label="Direction" options=${[["forward", "first to last"], ["backward", "last to first"]]} value=${direction} onChange=${(value) => { setDirection(value); setStart(null); }} />`}
-      ${shape === "tree" && html`<span class="sum">separator <code>${state.separator || "none"}</code></span>`}
+      ${shape === "tree" && html`<span class="sum">${isBytewise ? html`separator <code>${state.separator}</code>` : "by database, object store and index"}</span>`}
       <span class="spring"></span>
       ${databases.length > 1 && html`<label class="field">database <select value=${number} onChange=${(event) => { setDb(Number(event.target.value)); setChosen(null); }}>${databases.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>`}
       ${state.pageWrites && html`<button class="quiet" aria-expanded=${creates} onClick=${() => setCreates(!creates)}>new key</button>`}

@@ -5,14 +5,13 @@ import { BYTES, CREATED, ENTRIES, LEFT, LEVEL, NUMBER, READS, RIGHT } from "./le
 import { SortableHead, useSorted } from "./widgets.js";
 
 const PAGE = 100;
+const column = (name, field, text) => ({ name, read: (table) => table[field], text: (table) => text(table[field]) });
 const COLUMNS = [
-  { name: "file", read: (table) => table[NUMBER], text: (table) => fileName(table[NUMBER]) },
-  { name: "level", read: (table) => table[LEVEL], text: (table) => table[LEVEL] },
+  column("file", NUMBER, fileName), column("level", LEVEL, String),
   { name: "place in key order", read: (table) => table[LEFT], text: (table) => `${percent(table[LEFT])} to ${percent(table[RIGHT])}` },
-  { name: "size", read: (table) => table[BYTES], text: (table) => bytes(table[BYTES]) },
-  { name: "entries", read: (table) => table[ENTRIES], text: (table) => (table[ENTRIES] == null ? "–" : exact(table[ENTRIES])) },
+  column("size", BYTES, bytes), column("entries", ENTRIES, (value) => (value == null ? "–" : exact(value))),
   { name: "age", read: (table) => -table[CREATED], text: (table, now) => duration((now - table[CREATED]) / 1000) },
-  { name: "reads", read: (table) => table[READS], text: (table) => exact(table[READS]) },
+  column("reads", READS, exact),
 ];
 
 export function TableOfFiles({ state }) {

@@ -77,7 +77,8 @@ function memtableWords(memtables) {
   const waiting = memtables.filter((one) => one.state === "immutable").length;
   const flushing = memtables.filter((one) => one.state === "flushing").length;
   const active = memtables.find((one) => one.state === "active");
-  const parts = [active && bytes(active.bytes) + (active.limit ? ` of ${bytes(active.limit)}` : ""), flushing && `${flushing} being flushed`, waiting && `${waiting} waiting`];
+  const size = active && bytes(active.bytes) + (active.limit ? ` of ${bytes(active.limit)}` : "");
+  const parts = [active && `${count(active.entries)} ${active.entries === 1 ? "entry" : "entries"}`, size, flushing && `${flushing} being flushed`, waiting && `${waiting} waiting`];
   return parts.filter(Boolean).join(", ");
 }
 
@@ -244,7 +245,7 @@ export function Levels() {
         return html`<span key=${part} style=${{ height: `${row.height}px` }} data-mark=${marks.get(part)}>${row.kind === "memtables" ? "mem" : row.level}</span>`;
       })}</div>
       <${Picture} model=${model} memtables=${memtables} jobs=${jobs} mode=${mode} painter=${painter} onView=${setView}
-        onHover=${(place) => setHover(place)} onSelect=${(place) => setSelected(place)} />
+        onHover=${setHover} onSelect=${setSelected} />
       <${Figures} model=${model} memtables=${memtables} marks=${marks} />
     </div>
     <div class="bar foot">

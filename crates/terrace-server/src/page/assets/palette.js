@@ -49,7 +49,7 @@ export function toggleTheme() {
   change();
 }
 
-export function channels(colour) {
+function channels(colour) {
   const hex = colour.replace("#", "");
   return [0, 2, 4].map((start) => parseInt(hex.substr(start, 2), 16));
 }

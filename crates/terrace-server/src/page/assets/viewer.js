@@ -1,7 +1,7 @@
 // Value of the chosen key: text, hex, JSON, integers, or the members of an object.
 import { html, useEffect, useState } from "./preact-htm.js";
 import { get } from "./api.js";
-import { decodeText, hexDump, integers, oneLine, toBytes, visible } from "./bytes.js";
+import { decodeText, hexDump, integers, oneLine, toBytes, toHex, visible } from "./bytes.js";
 import { bytes, duration, exact } from "./format.js";
 import { isString, nounOf } from "./key-row.js";
 import { Editor, deleteKey } from "./key-edit.js";
@@ -90,7 +90,7 @@ function Members({ type, members }) {
 
 function copyOf(form, { facts, data, members }) {
   if (facts.members) return members.map((member) => member.map(memberText).join("\t")).join("\n");
-  if (form === "hex") return Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  if (form === "hex") return toHex(data);
   return decodeText(data, data.length < facts.value.total) ?? hexDump(data);
 }
 

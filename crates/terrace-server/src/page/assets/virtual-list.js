@@ -2,7 +2,7 @@
 // end: `first` is the number of the first row since the begin, so that the scroll position stays.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact-htm.js";
 
-export const ROW_HEIGHT = 24;
+const ROW_HEIGHT = 24;
 const MARGIN_ROWS = 8;
 // The owner loads more rows when so few are left beyond the view.
 const NEAR = 60;
