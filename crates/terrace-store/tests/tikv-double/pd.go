@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/pingcap/kvproto/pkg/pdpb"
@@ -41,7 +42,7 @@ func (s *pdService) Tso(stream pdpb.PD_TsoServer) error {
 		if err != nil {
 			return err
 		}
-		s.double.admit(noStore, "Tso")
+		time.Sleep(s.double.admit(noStore, "Tso").delay)
 		physical, logical := s.double.timestamps(int64(request.Count))
 		answer := &pdpb.TsoResponse{
 			Header:    header(),
