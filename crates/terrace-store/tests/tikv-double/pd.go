@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"time"
 
 	"github.com/pingcap/kvproto/pkg/metapb"
 	"github.com/pingcap/kvproto/pkg/pdpb"
@@ -42,7 +41,7 @@ func (s *pdService) Tso(stream pdpb.PD_TsoServer) error {
 		if err != nil {
 			return err
 		}
-		time.Sleep(s.double.admit(noStore, "Tso").delay)
+		pause(s.double.admit(noStore, "Tso").delay)
 		physical, logical := s.double.timestamps(int64(request.Count))
 		answer := &pdpb.TsoResponse{
 			Header:    header(),
