@@ -21,7 +21,7 @@ const READY: &str = "ready at ";
 pub(crate) struct ServerProcess {
     pub(crate) address: SocketAddr,
     child: Child,
-    /// Kept open: after a minute, the runner of tests writes a line, and ends if nobody can read it.
+    /// Kept open: after a minute, the runner of tests writes a line, and ends if nobody can read.
     _output: BufReader<ChildStdout>,
 }
 
