@@ -13,6 +13,7 @@ mod bindings;
 mod platforms;
 mod sanitize;
 mod serve_benchmarks;
+mod store_histories;
 mod suites;
 mod tidy;
 mod torture;
@@ -82,6 +83,11 @@ static COMMANDS: &[Command] = &[
         name: "go-redis-suite",
         help: "Run the suite of the client go-redis against redis-server and terrace serve: [--program PATH]",
         run: suites::run_go_redis,
+    },
+    Command {
+        name: "store-histories",
+        help: "Check histories of front ends while etcd, or the double of TiKV, fails: [--operations N]",
+        run: store_histories::run,
     },
     Command {
         name: "serve-benchmarks",

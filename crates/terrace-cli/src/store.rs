@@ -59,9 +59,16 @@ pub(crate) fn open_for_reading(
     }
 }
 
-/// Opens a store for a command that writes.
-pub(crate) fn open_for_writing(address: &str, create: bool) -> Result<Arc<dyn Store>, Failure> {
-    Ok(open(address, &OpenOptions::default().create_if_missing(create))?)
+/// Opens a store for a command that writes, and creates it if `create` is `Some(true)`. `None`
+/// stands for commands without the flag `--create`.
+pub(crate) fn open_for_writing(address: &str, create: Option<bool>) -> Result<Arc<dyn Store>, Failure> {
+    let options = OpenOptions::default().create_if_missing(create.unwrap_or(false));
+    open(address, &options).map_err(|error| match error {
+        terrace_store::Error::Missing(_) if create.is_some() => {
+            Failure::from(error).with_note("--create creates one")
+        }
+        error => error.into(),
+    })
 }
 
 /// Puts or deletes `key`, if `condition` holds. Check and write are one step.

@@ -32,6 +32,13 @@ pub enum Effect {
     RangeDelete(Vec<(Key, Value)>),
     /// Read of these values.
     Read(Vec<(Key, Value)>),
+    /// Transaction that has read values and written values.
+    Update {
+        /// Values before the transaction.
+        reads: Vec<(Key, Value)>,
+        /// Values after it.
+        writes: Vec<(Key, Value)>,
+    },
     /// State after a power cut at time `returned_at`. It may contain a concurrent write before any
     /// reader sees that write. It contains no write that was invoked later.
     PowerCutState(Vec<(Key, Value)>),
@@ -81,7 +88,7 @@ pub fn project_to_key(operations: &[Operation], key: Key) -> Vec<Operation> {
     let projected = operations
         .iter()
         .map(|operation| Operation { effect: operation.effect.project_to_key(key), ..operation.clone() });
-    projected.filter(|operation| !operation.values().is_empty()).collect()
+    projected.filter(|operation| operation.values().next().is_some()).collect()
 }
 
 impl Effect {
@@ -91,19 +98,26 @@ impl Effect {
             Effect::Write(values) => Effect::Write(only(values)),
             Effect::RangeDelete(values) => Effect::RangeDelete(only(values)),
             Effect::Read(values) => Effect::Read(only(values)),
+            Effect::Update { reads, writes } => match only(writes) {
+                writes if writes.is_empty() => Effect::Read(only(reads)),
+                writes => Effect::Update { reads: only(reads), writes },
+            },
             Effect::PowerCutState(values) => Effect::PowerCutState(only(values)),
         }
     }
 }
 
 impl Operation {
-    fn values(&self) -> &[(Key, Value)] {
-        match &self.effect {
+    /// Values that it has read, and then those that it has written.
+    fn values(&self) -> impl Iterator<Item = &(Key, Value)> {
+        let (first, second) = match &self.effect {
             Effect::Write(values)
             | Effect::RangeDelete(values)
             | Effect::Read(values)
-            | Effect::PowerCutState(values) => values,
-        }
+            | Effect::PowerCutState(values) => (values, &[][..]),
+            Effect::Update { reads, writes } => (reads, &writes[..]),
+        };
+        first.iter().chain(second)
     }
 }
 
@@ -161,7 +175,11 @@ impl<'a> Search<'a> {
         let next = self.candidates();
         for &at in &next {
             let operation = self.operations[at];
-            let (Effect::Write(values) | Effect::RangeDelete(values)) = &operation.effect else { continue };
+            let values = match &operation.effect {
+                Effect::Write(values) | Effect::RangeDelete(values) => values,
+                Effect::Update { reads, writes } if self.has(reads) => writes,
+                _ => continue,
+            };
             let before = self.state.clone();
             for (key, value) in values {
                 self.state[*key] = *value;
@@ -194,11 +212,14 @@ impl<'a> Search<'a> {
 
     fn matches_state(&self, operation: &Operation) -> bool {
         match &operation.effect {
-            Effect::Write(_) | Effect::RangeDelete(_) => false,
-            Effect::Read(values) | Effect::PowerCutState(values) => {
-                values.iter().all(|(key, value)| self.state[*key] == *value)
-            }
+            Effect::Write(_) | Effect::RangeDelete(_) | Effect::Update { .. } => false,
+            Effect::Read(values) | Effect::PowerCutState(values) => self.has(values),
         }
+    }
+
+    /// Returns true if the state has `values`.
+    fn has(&self, values: &[(Key, Value)]) -> bool {
+        values.iter().all(|(key, value)| self.state[*key] == *value)
     }
 
     /// Returns the operations that may come next: no other remaining one returned before they
@@ -286,10 +307,11 @@ impl Display for Operation {
         let verb = match self.effect {
             Effect::Write(_) | Effect::RangeDelete(_) => "writes",
             Effect::Read(_) => "reads",
+            Effect::Update { .. } => "reads, then writes,",
             Effect::PowerCutState(_) => "leaves",
         };
         write!(f, "{:>4}..{:<4} {} {verb}", self.invoked_at, self.returned_at, self.name)?;
-        self.values().iter().try_for_each(|(key, value)| write!(f, " {key}={}", DisplayValue(*value)))
+        self.values().try_for_each(|(key, value)| write!(f, " {key}={}", DisplayValue(*value)))
     }
 }
 
@@ -326,8 +348,8 @@ mod tests {
 
     use super::*;
 
-    /// Parses one operation per line: `FROM..TO put|erase|see|left KEY=VALUE ...`, with `-` for a
-    /// missing value.
+    /// Parses one operation per line: `FROM..TO put|erase|see|left KEY=VALUE ...`, or `FROM..TO
+    /// update KEY=VALUE ... then KEY=VALUE ...`, with `-` for a missing value.
     fn history(text: &str) -> Vec<Operation> {
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(operation).collect()
     }
@@ -336,8 +358,9 @@ mod tests {
         let mut words = line.split_whitespace();
         let (from, to) = words.next().unwrap().split_once("..").unwrap();
         let verb = words.next().unwrap();
-        let values = words.map(key_and_value).collect();
+        let values = words.by_ref().take_while(|word| *word != "then").map(key_and_value).collect();
         let what = match verb {
+            "update" => Effect::Update { reads: values, writes: words.map(key_and_value).collect() },
             "put" => Effect::Write(values),
             "erase" => Effect::RangeDelete(values),
             "see" => Effect::Read(values),
@@ -415,6 +438,19 @@ mod tests {
     }
 
     #[test]
+    fn updates_of_one_key() {
+        check("1..2 put 0=1\n3..9 update 0=1 then 0=2\n4..8 update 0=2 then 0=3\n10..11 see 0=3", true);
+        // A lost update.
+        check("1..2 put 0=1\n3..9 update 0=1 then 0=2\n4..8 update 0=1 then 0=3", false);
+    }
+
+    #[test]
+    fn write_skew() {
+        check("1..9 update 0=- 1=- then 0=1\n2..8 update 0=- 1=- then 1=1", false);
+        check("1..9 update 0=- 1=- then 0=1\n2..8 update 0=1 1=- then 1=1", true);
+    }
+
+    #[test]
     fn snapshot_of_two_states() {
         let writes = "1..2 put 0=1\n3..4 put 1=1\n5..6 put 0=2\n";
         check(&format!("{writes}0..7 see 0=1 1=-"), true);
@@ -483,6 +519,11 @@ mod tests {
                 Effect::Read(values) | Effect::PowerCutState(values) => {
                     values.iter().all(|(key, value)| state[*key] == *value)
                 }
+                Effect::Update { reads, writes } => {
+                    let fits = reads.iter().all(|(key, value)| state[*key] == *value);
+                    writes.iter().for_each(|(key, value)| state[*key] = *value);
+                    fits
+                }
             };
             operations.remove(at);
             let found = fits && brute_force(operations, state);
@@ -499,15 +540,23 @@ mod tests {
         times.chunks(2).map(|pair| draw_operation(rng, pair[0].min(pair[1]), pair[0].max(pair[1]))).collect()
     }
 
-    /// Draws a read or a write of one key or of both keys.
+    /// Draws a read or a write of one key or of both keys, or both.
     fn draw_operation(rng: &mut Rng, invoked_at: u64, returned_at: u64) -> Operation {
-        let values = if rng.one_in(3) {
+        let values = draw_values(rng);
+        let effect = match rng.below(5) {
+            0 | 1 => Effect::Write(values),
+            2 | 3 => Effect::Read(values),
+            _ => Effect::Update { reads: values, writes: draw_values(rng) },
+        };
+        Operation { name: String::new(), invoked_at, returned_at, effect, after_values: vec![] }
+    }
+
+    fn draw_values(rng: &mut Rng) -> Vec<(Key, Value)> {
+        if rng.one_in(3) {
             vec![(0, draw_value(rng)), (1, draw_value(rng))]
         } else {
             vec![(rng.below(2) as Key, draw_value(rng))]
-        };
-        let effect = if rng.one_in(2) { Effect::Write(values) } else { Effect::Read(values) };
-        Operation { name: String::new(), invoked_at, returned_at, effect, after_values: vec![] }
+        }
     }
 
     fn draw_value(rng: &mut Rng) -> Value {

@@ -5,6 +5,7 @@
 //!   runner     executes them on a new database and records each operation with its times
 //!   checker    searches for a sequential order of the operations that explains all results
 //!   transactions, serializability   the same for transactions, whose order is known
+//!   server_clients                  histories of clients of a server, also under faults
 //! ```
 //!
 //! The threads come from `terrace_sync`. Real threads leave the schedule to the operating system.
@@ -21,4 +22,5 @@ pub mod checker;
 pub mod runner;
 pub mod scenario;
 pub mod serializability;
+pub mod server_clients;
 pub mod transactions;

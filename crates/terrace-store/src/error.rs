@@ -54,6 +54,10 @@ pub enum Error {
     /// The store refuses the user, the password or the certificate.
     #[error("permission denied: {0}")]
     PermissionDenied(String),
+    /// There is no store, and the call may not create one
+    /// ([`OpenOptions::create_if_missing`](crate::OpenOptions::create_if_missing)).
+    #[error("no store: {0}")]
+    Missing(String),
     /// Stored bytes do not have the expected form.
     #[error("corruption: {0}")]
     Corruption(String),

@@ -50,7 +50,9 @@ pub use address::Address;
 pub use engine::{ENGINES, Engine, OpenOptions, is_address, open};
 pub use error::{Error, Result};
 pub use key_range::KeyRange;
-pub use store::{Condition, Limits, Position, SnapshotWithValues, Store, StoreIterator, StoreSnapshot};
+pub use store::{
+    Condition, Limits, Position, RequestCount, SnapshotWithValues, Store, StoreIterator, StoreSnapshot,
+};
 pub use transaction::{Transaction, TransactionOptions};
 pub use transaction_iterator::TransactionIterator;
 

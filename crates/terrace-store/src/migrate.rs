@@ -1,13 +1,15 @@
 //! Copy of a store to another one.
 //!
 //! ```text
-//!   copy       entries of a snapshot in the order of their keys; resumes after the last copied key
-//!   reconcile  compares both stores entry by entry, and corrects the target
-//!   digest     number and hash of the entries, for the comparison at the end
+//!   copy              entries of a snapshot in the order of their keys; resumes after the last
+//!                     copied key
+//!   reconcile         compares a snapshot with the target entry by entry, and corrects the target
+//!   transfer_changes  the same with two snapshots of the source, so the target is not read
+//!   digest            number and hash of the entries, for the comparison at the end
 //! ```
 //!
 //! The source may change meanwhile. `copy` leaves out later changes, and a `reconcile` transfers
-//! those before its start. After the last writer has ended, a final `reconcile` makes the stores
+//! those before its snapshot. After the last writer has ended, `transfer_changes` makes the stores
 //! equal.
 
 use std::cmp::Ordering;
@@ -17,7 +19,7 @@ use terrace::{WriteBatch, WriteOptions};
 
 use crate::error::{Error, Result};
 use crate::key_range::{KeyRange, successor};
-use crate::store::{Limits, Store};
+use crate::store::{Limits, Store, StoreIterator, StoreSnapshot};
 
 /// Entries and bytes of a batch. Larger batches are hardly faster, and an interrupted one is lost.
 const BATCH_OPERATIONS: usize = 1000;
@@ -32,14 +34,14 @@ pub struct Digest {
     pub hash: u64,
 }
 
-/// Result of [`reconcile`].
+/// Result of [`reconcile`] and [`transfer_changes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reconciled {
-    /// Entries of the target that were missing or had another value.
+    /// Entries that the target got.
     pub puts: u64,
-    /// Entries of the target that the source does not have.
+    /// Entries that the target lost.
     pub deletes: u64,
-    /// Digest of the source.
+    /// Digest of the newest snapshot of the source.
     pub source: Digest,
 }
 
@@ -74,14 +76,43 @@ pub fn copy(from: &dyn Store, to: &dyn Store, resume: bool, progress: MigratePro
     Ok(copied)
 }
 
-/// Makes `to` equal to the current state of `from`. No other program writes to `to` meanwhile.
+/// Makes `to` equal to the snapshot `from`. No other program writes to `to` meanwhile.
 ///
 /// # Errors
 ///
 /// Those of [`copy`] for an entry that is too large.
-pub fn reconcile(from: &dyn Store, to: &dyn Store, progress: MigrateProgress<'_>) -> Result<Reconciled> {
-    let mut source = from.iter(&KeyRange::all())?;
-    let mut target = to.iter(&KeyRange::all())?;
+pub fn reconcile(
+    from: &dyn StoreSnapshot,
+    to: &dyn Store,
+    progress: MigrateProgress<'_>,
+) -> Result<Reconciled> {
+    let target = to.iter(&KeyRange::all())?;
+    write_differences(from.iter(&KeyRange::all())?, target, to, progress)
+}
+
+/// Makes `to` equal to the snapshot `after` of the source. It is equal to the snapshot `before`,
+/// and no other program writes to it meanwhile.
+///
+/// # Errors
+///
+/// Those of [`copy`] for an entry that is too large.
+pub fn transfer_changes(
+    before: &dyn StoreSnapshot,
+    after: &dyn StoreSnapshot,
+    to: &dyn Store,
+    progress: MigrateProgress<'_>,
+) -> Result<Reconciled> {
+    let target = before.iter(&KeyRange::all())?;
+    write_differences(after.iter(&KeyRange::all())?, target, to, progress)
+}
+
+/// Writes to `to` what changes the entries of `target` into those of `source`.
+fn write_differences(
+    mut source: Box<dyn StoreIterator>,
+    mut target: Box<dyn StoreIterator>,
+    to: &dyn Store,
+    progress: MigrateProgress<'_>,
+) -> Result<Reconciled> {
     let mut writer = BatchWriter::new(to);
     let mut hasher = EntryHasher::default();
     let mut puts = 0;

@@ -65,6 +65,15 @@ pub struct Condition<'a> {
 /// Snapshot, and the values of some keys in it.
 pub type SnapshotWithValues = (Box<dyn StoreSnapshot>, Vec<Option<Vec<u8>>>);
 
+/// Number of requests to the servers of a store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestCount {
+    /// Reads and writes, with repetitions.
+    pub requests: u64,
+    /// Timestamps of TiKV.
+    pub timestamps: u64,
+}
+
 /// Ordered key-value store.
 ///
 /// A write is atomic. It is visible to every later read, through every client. Keys are in
@@ -120,6 +129,12 @@ pub trait Store: Send + Sync {
 
     /// Returns the estimated number of bytes that the entries of `range` take.
     fn approximate_size(&self, range: &KeyRange) -> Result<u64>;
+
+    /// Returns the number of requests so far. An engine without servers has none. On TiKV, it
+    /// includes those of the other stores of this process.
+    fn request_count(&self) -> RequestCount {
+        RequestCount::default()
+    }
 }
 
 /// State of a store at one moment. It stays readable while other writes continue.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use terrace_env::{Clock, SystemClock};
 
-use crate::http::get;
+use crate::http::{get, post};
 
 /// Time within which a cluster must start.
 const START: Duration = Duration::from_secs(60);
@@ -105,6 +105,19 @@ impl EtcdCluster {
         let cluster = EtcdCluster::start_with(size, None, &[]);
         cluster.leader();
         cluster
+    }
+
+    /// Creates the user `root` with a password. The servers then refuse requests without a user.
+    pub fn require_password(&self, password: &str) {
+        let user = format!(r#"{{"name":"root","password":"{password}"}}"#);
+        for (path, body) in [
+            ("user/add", user.as_str()),
+            ("user/grant", r#"{"user":"root","role":"root"}"#),
+            ("enable", "{}"),
+        ] {
+            let answer = post(self.servers[0].client_port, &format!("/v3/auth/{path}"), body);
+            assert!(answer.contains(" 200 OK"), "{path}: {answer}");
+        }
     }
 
     /// Starts `size` servers with further arguments, without a wait.

@@ -6,7 +6,7 @@
 //!   stock_leveldb             the distribution's LevelDB, loaded at run time
 //!   crafted                   databases that are assembled byte by byte
 //!   emulator                  programs of another architecture
-//!   etcd, http                clusters of etcd; requests over HTTP
+//!   etcd, tikv_double, http   clusters of etcd, and of a double of TiKV; requests over HTTP
 //! ```
 //!
 //! For tests only: failures panic, and files are created without an environment. This crate does
@@ -22,3 +22,4 @@ pub mod op;
 pub mod rng;
 pub mod settings;
 pub mod stock_leveldb;
+pub mod tikv_double;

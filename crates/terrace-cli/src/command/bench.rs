@@ -5,6 +5,8 @@
     reason = "measures the real system, and saves results where the user asks"
 )]
 
+#[cfg(feature = "store")]
+mod on_store;
 mod progress;
 
 use std::env;
@@ -34,10 +36,12 @@ use progress::BenchProgress;
 ///
 /// Takes the names of workloads, or a suite. In every round, each engine runs in a new process and
 /// an empty directory. The table shows medians. A difference within the spread of the rounds is
-/// reported as noise.
+/// reported as noise. The address of an empty store measures that store instead, with the number of
+/// its requests, in the rows put, get, scan and batch.
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// Workloads by name, run in this order; --list prints the names
+    /// Workloads by name, run in this order; --list prints the names. Or the address of a store,
+    /// and rows
     #[arg(value_name = "WORKLOAD", conflicts_with = "suite")]
     workloads: Vec<String>,
     /// Suite of workloads: leveldb, quick, bangdb, go or ycsb [default: leveldb]
@@ -179,10 +183,16 @@ impl Run for Bench {
         if self.output.list {
             return print(&list_text());
         }
-        match &self.output.compare {
-            Some(files) => compare(files),
-            None => self.measure(),
+        if let Some(files) = &self.output.compare {
+            return compare(files);
         }
+        #[cfg(feature = "store")]
+        if let Some((address, rows)) = self.workloads.split_first()
+            && terrace_store::is_address(address)
+        {
+            return self.measure_store(address, rows);
+        }
+        self.measure()
     }
 }
 
@@ -254,7 +264,32 @@ fn compare(files: &[PathBuf]) -> CommandResult {
     }
 }
 
+/// Default size of a run on a store.
+#[cfg(feature = "store")]
+mod store_defaults {
+    pub(super) const KEYS: u64 = 10_000;
+    pub(super) const THREADS: u32 = 16;
+    pub(super) const VALUE_SIZE: u64 = 100;
+}
+
 impl Bench {
+    #[cfg(feature = "store")]
+    fn measure_store(&self, address: &str, rows: &[String]) -> CommandResult {
+        let OutputArgs { json, report, picture, .. } = &self.output;
+        if json.is_some() || report.is_some() || picture.is_some() {
+            return Err(Failure::Usage(
+                "--json, --report and --picture: not for the address of a store".into(),
+            ));
+        }
+        let size = self.workload.value_size.unwrap_or(store_defaults::VALUE_SIZE);
+        let bench = on_store::StoreBench {
+            keys: self.size.num.unwrap_or(store_defaults::KEYS),
+            threads: self.workload.threads.unwrap_or(store_defaults::THREADS).clamp(1, 1000),
+            value_size: usize::try_from(size).unwrap_or(usize::MAX),
+        };
+        bench.measure(address, rows)
+    }
+
     fn measure(&self) -> CommandResult {
         let (phases, scale) = self.phases().map_err(Failure::Usage)?;
         let settings = self.settings().map_err(Failure::Usage)?;

@@ -47,7 +47,7 @@ impl Run for Delete {
         let condition = self.encoding.decode_optional(self.if_value.as_ref())?.map(Condition::Value);
         #[cfg(feature = "store")]
         if let Some(address) = self.database.address()? {
-            let store = store::open_for_writing(address, false)?;
+            let store = store::open_for_writing(address, None)?;
             return match key {
                 Some(key) => store::write_one(&*store, &key, None, condition.as_ref(), &self.sync),
                 None => store::delete_range(&*store, from, to),

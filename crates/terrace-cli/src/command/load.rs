@@ -104,7 +104,7 @@ impl Run for Load {
             if matches!(self.bulk, BulkMode::Always) {
                 return Err(store::needs_directory("--bulk always"));
             }
-            let store = store::open_for_writing(address, self.create)?;
+            let store = store::open_for_writing(address, Some(self.create))?;
             let loaded = store::load(&*store, entries, self.sync.write_options())?;
             return report(loaded, started);
         }

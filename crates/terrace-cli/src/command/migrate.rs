@@ -3,17 +3,19 @@
 //! ```text
 //!   copy      entries of a snapshot; the writer of FROM continues
 //!   passes    changes since then, until few are left
-//!   cut-over  the same once more, while FROM is locked; then both sides have the same hash
+//!   cut-over  changes since the last pass, while FROM is locked
+//!   end       TO has the hash that FROM had under the lock
 //! ```
+//!
+//! The lock of a directory lasts for two scans of it at most: one of the snapshot of the last pass
+//! and one of the end. TO is only written meanwhile.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
-use terrace_env::Clock;
-use terrace_store::migrate::{Reconciled, copy, digest, reconcile};
-use terrace_store::{OpenOptions, Store, is_address, open};
+use terrace_env::{Clock, SystemClock};
+use terrace_store::migrate::{Reconciled, copy, digest, reconcile, transfer_changes};
+use terrace_store::{OpenOptions, Store, StoreSnapshot, is_address, open};
 
 use crate::cli::Run;
 use crate::failure::{CommandResult, Failure};
@@ -56,12 +58,16 @@ impl Run for Migrate {
         let copied = with_progress("copying", |progress| copy(&*source, &*target, self.resume, progress));
         let copied = copied.map_err(|error| advise_resume(error, self.resume))?;
         terminal::note(format_args!("copied: {}", units::entries(copied)));
-        catch_up(&*source, &*target)?;
+        let passed = catch_up(&*source, &*target)?;
         if self.no_cut_over {
             terminal::note("cut-over: not done; end the writer of FROM, then run again with --resume");
             return Ok(());
         }
-        cut_over(source, &from, &*target)
+        let last = match from.starts_with("local:") {
+            true => cut_over(&from, &*passed, &*target)?,
+            false => last_pass(&*source, &*target)?,
+        };
+        verify(&*target, &last)
     }
 }
 
@@ -86,37 +92,55 @@ fn with_progress<T>(message: &'static str, work: impl FnOnce(&mut dyn FnMut(u64)
     work(&mut |entries| progress.set_position(entries))
 }
 
-/// Transfers the changes since the copy, until few are left.
-fn catch_up(source: &dyn Store, target: &dyn Store) -> CommandResult {
-    for _ in 0..MAX_PASSES {
-        let pass = pass(source, target)?;
+/// Transfers the changes since the copy, until few are left. Returns the snapshot that TO equals.
+fn catch_up(source: &dyn Store, target: &dyn Store) -> Result<Box<dyn StoreSnapshot>, Failure> {
+    let mut passes = 0;
+    loop {
+        let snapshot = source.snapshot()?;
+        let pass = pass(&*snapshot, target)?;
         terminal::note(format_args!("changed meanwhile: {} put, {} deleted", pass.puts, pass.deletes));
-        if pass.puts + pass.deletes < FEW_CHANGES {
-            break;
+        passes += 1;
+        if pass.puts + pass.deletes < FEW_CHANGES || passes == MAX_PASSES {
+            return Ok(snapshot);
         }
     }
-    Ok(())
 }
 
-fn pass(source: &dyn Store, target: &dyn Store) -> Result<Reconciled, Failure> {
+fn pass(source: &dyn StoreSnapshot, target: &dyn Store) -> Result<Reconciled, Failure> {
     Ok(with_progress("comparing", |progress| reconcile(source, target, progress))?)
 }
 
-/// Transfers the last changes while the source is locked, and compares both sides.
-fn cut_over(reader: Arc<dyn Store>, from: &str, target: &dyn Store) -> CommandResult {
-    let started = terrace_env::SystemClock.monotonic();
-    let is_lockable = from.starts_with("local:");
-    let source = match is_lockable {
-        // The lock of the directory excludes every other writer.
-        true => open(from, &OpenOptions::default()).map_err(|error| {
-            Failure::from(error).with_note("the cut-over needs the lock; --resume continues")
-        })?,
-        false => reader,
-    };
-    let last = pass(&*source, target)?;
+/// Transfers the changes since the snapshot `passed`, while the directory `from` is locked.
+fn cut_over(from: &str, passed: &dyn StoreSnapshot, target: &dyn Store) -> Result<Reconciled, Failure> {
+    let started = SystemClock.monotonic();
+    // The lock of the directory excludes every other writer.
+    let source = open(from, &OpenOptions::default())
+        .map_err(|error| Failure::from(error).with_note("the cut-over needs the lock; --resume continues"))?;
+    let now = source.snapshot()?;
+    let last = with_progress("cut-over", |progress| transfer_changes(passed, &*now, target, progress))?;
+    drop((now, source));
+    let locked = SystemClock.monotonic().saturating_sub(started);
+    terminal::note(format_args!("cut-over: {} put, {} deleted", last.puts, last.deletes));
+    terminal::note(format_args!("locked: FROM for {}", units::time(locked)));
+    Ok(last)
+}
+
+/// Transfers the last changes of a source without a lock.
+fn last_pass(source: &dyn Store, target: &dyn Store) -> Result<Reconciled, Failure> {
+    let started = SystemClock.monotonic();
+    let last = pass(&*source.snapshot()?, target)?;
+    let time = SystemClock.monotonic().saturating_sub(started);
+    terminal::note(format_args!("cut-over: {} put, {} deleted", last.puts, last.deletes));
+    terminal::note(format_args!(
+        "locked: nothing, because FROM has no lock; the last pass took {}",
+        units::time(time)
+    ));
+    Ok(last)
+}
+
+/// Compares the target with what the source had at the end.
+fn verify(target: &dyn Store, last: &Reconciled) -> CommandResult {
     let found = with_progress("verifying", |progress| digest(target, progress))?;
-    drop(source);
-    let locked = terrace_env::SystemClock.monotonic().saturating_sub(started);
     if found != last.source {
         return Err(Failure::Database(format!(
             "corruption: TO has {} with the hash {:016x}, expected {} with the hash {:016x}",
@@ -126,17 +150,6 @@ fn cut_over(reader: Arc<dyn Store>, from: &str, target: &dyn Store) -> CommandRe
             last.source.hash
         )));
     }
-    terminal::note(format_args!("cut-over: {} put, {} deleted", last.puts, last.deletes));
-    terminal::note(lock_report(is_lockable, locked));
     terminal::note(format_args!("equal: {}, hash {:016x}", units::entries(found.entries), found.hash));
     Ok(())
-}
-
-fn lock_report(is_lockable: bool, locked: Duration) -> String {
-    match is_lockable {
-        true => format!("locked: FROM for {}", units::time(locked)),
-        false => {
-            format!("locked: nothing, because FROM has no lock; the last pass took {}", units::time(locked))
-        }
-    }
 }

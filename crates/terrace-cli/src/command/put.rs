@@ -44,7 +44,7 @@ impl Run for Put {
         let condition = self.condition.condition(&self.encoding)?;
         #[cfg(feature = "store")]
         if let Some(address) = self.database.address()? {
-            let store = store::open_for_writing(address, self.create)?;
+            let store = store::open_for_writing(address, Some(self.create))?;
             return store::write_one(&*store, &key, Some(&value), condition.as_ref(), &self.sync);
         }
         let db = self.database.open_writable(

@@ -144,6 +144,39 @@ fn two_servers_share_a_store() {
     trial.run(&format!("scan {store} --prefix 010000 --hex --keys-only")).assert_contains(0, &["63697479"]);
 }
 
+#[test]
+fn password_is_in_no_output_and_no_list_of_processes() {
+    const PASSWORD: &str = "hunter2";
+    if !can_test("passwords of stores") {
+        return;
+    }
+    let cluster = EtcdCluster::start(1);
+    cluster.require_password(PASSWORD);
+    let trial = CliTest::new();
+    trial.file("right", PASSWORD).file("wrong", "hunter22");
+    let store = |file: &str| format!("{}?user=root&password-file={file}", cluster.address("app"));
+    let refused = trial.run(&format!("put {} a 1 --create", store("wrong")));
+    refused.assert_contains(3, &["permission denied"]);
+    let in_address = cluster.address("app").replace("etcd://", "etcd://root:hunter2@");
+    let bad = trial.run(&format!("get {in_address} a"));
+    bad.assert_contains(3, &["contains no user or password"]);
+    let (mut server, lines) =
+        start(&trial, &format!("serve --store {} --create --port 0", store("right")), "ready: ");
+    let mut client = RedisClient::connect(port(&lines[0]));
+    assert_eq!(client.run("SET a 1"), "+OK");
+    let settings = client.run("INFO server");
+    let command_line = std::fs::read(format!("/proc/{}/cmdline", server.id())).unwrap();
+    signal("TERM", &server.id().to_string());
+    let mut log = String::new();
+    server.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    server.wait().unwrap();
+    let command_line = String::from_utf8_lossy(&command_line).into_owned();
+    assert!(command_line.contains("password-file=right"), "{command_line}");
+    for output in [refused.err, bad.err, lines.concat(), settings, log, command_line] {
+        assert!(!output.contains(PASSWORD), "the password shows: {output}");
+    }
+}
+
 /// Runs Redis' client, if it is installed.
 fn redis_cli(port: u16, args: &[&str], expected: &str) {
     let output = Command::new("redis-cli").args(["-p", &port.to_string()]).args(args).output();

@@ -31,7 +31,17 @@ fn commands_on_a_store_print_what_they_print_on_a_directory() {
 #[test]
 fn writes_on_a_store() {
     let trial = CliTest::new();
-    trial.run("put local:db a 1").assert_contains(3, &["db"]);
+    for command in ["put local:db a 1", "load local:db - --format tsv"] {
+        let refused = trial.run_with_input(command, b"");
+        refused.assert_contains(3, &["no store: ", "db: does not exist; --create creates one"]);
+    }
+    for command in ["delete local:db a", "get local:db a", "serve --store local:db --port 0 --read-only"] {
+        let refused = trial.run(command);
+        refused.assert_contains(3, &["no store: ", "db: does not exist"]);
+        assert!(!refused.err.contains("create"), "{command}: {}", refused.err);
+    }
+    let refused = trial.run("serve --store local:db --port 0");
+    refused.assert_contains(3, &["db: does not exist; --create creates one"]);
     assert!(!trial.path("db").exists());
     trial.run("put local:db a 1 --create").assert_output(0, "");
     trial.run("put local:db a 2 --if-value 1 --sync").assert_output(0, "");
@@ -82,6 +92,20 @@ fn migration_beside_a_writer_and_its_cut_over() {
     let to = trial.run("dump copy");
     assert_eq!((from.code, from.out), (to.code, to.out));
     assert!(trial.run("get copy k00007").code == 1);
+}
+
+#[test]
+fn bench_of_a_store() {
+    let trial = CliTest::new();
+    let run = trial.run("bench local:db put get scan batch --num 3000 --threads 4");
+    run.assert_contains(0, &["4 threads, 3,000 keys", "requests", "put ", "get ", "scan ", "batch "]);
+    trial.run("count db").assert_output(0, "0\n");
+    trial.run("bench local:db get").assert_contains(2, &["the first row for a store is put"]);
+    trial.run("bench local:db put fillrandom").assert_contains(2, &["'fillrandom' is no row for a store"]);
+    trial.run("bench local:db --json x").assert_contains(2, &["--json"]);
+    trial.run("put db mine 1").assert_output(0, "");
+    trial.run("bench local:db").assert_contains(2, &["the store has entries"]);
+    trial.run("get db mine").assert_output(0, "1\n");
 }
 
 #[test]

@@ -1,125 +1,77 @@
-//! Front ends of a shared store: the same replies, several servers at once, and their ends.
+//! Front ends of a shared store: the same replies, and several servers at once.
 //!
-//! The tests over etcd print NOT TESTED without Debian's etcd-server, or without the engine.
+//! The tests print NOT TESTED for engines that cannot run here.
 
-use std::io::Write;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use terrace_server::{Layout, ServeError};
-use terrace_store::ENGINES;
-use terrace_testkit::etcd::{EtcdCluster, has_etcd};
+use terrace_server::ServeError;
+use terrace_testkit::etcd::EtcdCluster;
 
 use crate::client::Client;
-use crate::ledger::{self, CLIENTS, Ledger};
-use crate::model::{self, Place, number};
+use crate::model::{self, Place};
 use crate::ordered_model::{GEO, KEYS, LISTS, SORTED_SETS, as_it_is, compare_at};
 use crate::page::wait_for;
-use crate::process::ServerProcess;
 use crate::real_clients::run_job;
 use crate::server::Server;
+use crate::shared_store::{DISTRIBUTED, etcd_store, on_distributed_engines};
 use crate::streams::{ENTRIES, GROUPS, without_times};
 
-/// Address of a new store in a cluster of one etcd that the tests share, if etcd can run here.
-fn etcd_store(what: &str) -> Option<String> {
-    static CLUSTER: OnceLock<EtcdCluster> = OnceLock::new();
-    static STORES: AtomicU64 = AtomicU64::new(0);
-    let what = format!("{what}, on etcd");
-    if !ENGINES.iter().any(|engine| engine.scheme == "etcd" && engine.is_built_in()) {
-        assert!(std::env::var_os("TERRACE_REQUIRE_STOCK").is_none(), "the engine etcd is missing");
-        let _ = writeln!(std::io::stderr(), "NOT TESTED: {what}: built without the feature etcd");
-        return None;
-    }
-    if !has_etcd(&what) {
-        return None;
-    }
-    let cluster = CLUSTER.get_or_init(|| {
-        let cluster = EtcdCluster::start_with(1, None, &["--max-txn-ops", "10000"]);
-        cluster.leader();
-        cluster
+/// Runs `body` with two front ends of one store, on each distributed engine.
+fn with_two(what: &str, body: impl Fn(&Server, &Server)) {
+    on_distributed_engines(what, |address| {
+        let start = || Server::start_front_end(address, |_| {}).unwrap();
+        let first = start();
+        let second = start();
+        body(&first, &second);
     });
-    let prefix = format!("front-ends-{}", STORES.fetch_add(1, Ordering::Relaxed));
-    Some(format!("{}?max-txn-ops=10000", cluster.address(&prefix)))
 }
 
-/// Runs `body` with two front ends of one store in etcd.
-fn with_two(what: &str, body: impl FnOnce(&Server, &Server)) {
-    let Some(address) = etcd_store(what) else { return };
-    let start = || Server::start_front_end(&address, |_| {}).unwrap();
-    let first = start();
-    let second = start();
-    body(&first, &second);
-}
-
-/// Runs `body` with a front end of `memory:`, and with one of etcd.
-fn on_both_engines(what: &str, body: impl Fn(&Server)) {
+/// Runs `body` with a front end of `memory:`, and with one of each distributed engine.
+fn on_all_engines(what: &str, body: impl Fn(&Server)) {
     body(&Server::start_front_end("memory:", |_| {}).unwrap());
-    if let Some(address) = etcd_store(what) {
-        body(&Server::start_front_end(&address, |_| {}).unwrap());
-    }
+    on_distributed_engines(what, |address| body(&Server::start_front_end(address, |_| {}).unwrap()));
 }
 
 /// Share of the model's steps that `make test` runs.
 const MEMORY_STEPS: usize = 4000;
-const ETCD_STEPS: usize = 1000;
+const DISTRIBUTED_STEPS: usize = 1000;
 /// The store ends with its only front end.
 const NO_RESTART: usize = usize::MAX;
 
-/// Compares the replies with those of redis-server, for the store `place`.
-fn compare_all(place: Place<'_>, seed: u64, steps: usize, period: usize) {
-    model::compare(place, seed, 2 * steps, period);
-    compare_at(place, &[LISTS, LISTS, LISTS, KEYS], seed + 1, [steps, period], as_it_is);
-    compare_at(place, &[SORTED_SETS, SORTED_SETS, SORTED_SETS, KEYS], seed + 2, [steps, period], as_it_is);
-    compare_at(place, &[GEO, GEO, GEO, KEYS], seed + 3, [steps / 2, period], as_it_is);
-    compare_at(place, &[ENTRIES, GROUPS, GROUPS, KEYS], seed + 4, [steps, period], without_times);
+/// Compares the replies with those of redis-server, for new stores.
+fn compare_all(new_store: impl Fn() -> String, seed: u64, steps: usize, period: usize) {
+    model::compare(Place::Store(&new_store()), seed, 2 * steps, period);
+    let compare = |groups: &[&[&str]], seed, steps, normalized| {
+        compare_at(Place::Store(&new_store()), groups, seed, [steps, period], normalized);
+    };
+    compare(&[LISTS, LISTS, LISTS, KEYS], seed + 1, steps, as_it_is);
+    compare(&[SORTED_SETS, SORTED_SETS, SORTED_SETS, KEYS], seed + 2, steps, as_it_is);
+    compare(&[GEO, GEO, GEO, KEYS], seed + 3, steps / 2, as_it_is);
+    compare(&[ENTRIES, GROUPS, GROUPS, KEYS], seed + 4, steps, without_times);
 }
 
 #[test]
 fn replies_like_redis_on_memory() {
-    compare_all(Place::Store("memory:"), 2601, MEMORY_STEPS, NO_RESTART);
+    compare_all(|| "memory:".to_owned(), 2601, MEMORY_STEPS, NO_RESTART);
 }
 
 #[test]
-fn replies_like_redis_on_etcd() {
-    let seeds = [2621, 2622, 2623, 2624, 2625];
-    let stores = seeds.map(|_| etcd_store("replies like redis-server"));
-    let [Some(strings), Some(lists), Some(sets), Some(geo), Some(streams)] = &stores else { return };
-    let period = ETCD_STEPS / 2;
-    model::compare(Place::Store(strings), seeds[0], 2 * ETCD_STEPS, period);
-    let compare = |address, groups: &[&[&str]], seed, steps, normalized| {
-        compare_at(Place::Store(address), groups, seed, [steps, period], normalized);
-    };
-    compare(lists, &[LISTS, LISTS, LISTS, KEYS], seeds[1], ETCD_STEPS, as_it_is);
-    compare(sets, &[SORTED_SETS, SORTED_SETS, SORTED_SETS, KEYS], seeds[2], ETCD_STEPS, as_it_is);
-    compare(geo, &[GEO, GEO, GEO, KEYS], seeds[3], ETCD_STEPS / 2, as_it_is);
-    compare(streams, &[ENTRIES, GROUPS, GROUPS, KEYS], seeds[4], ETCD_STEPS, without_times);
-}
-
-/// A store in a cluster of the user, such as TiKV, whose prefix gets a number.
-#[test]
-fn replies_like_redis_on_the_store_of_a_variable() {
-    let Ok(address) = std::env::var("TERRACE_TEST_STORE") else {
-        let _ =
-            writeln!(std::io::stderr(), "NOT TESTED: front ends on TiKV: no address in TERRACE_TEST_STORE");
-        return;
-    };
-    let store = |number: u32| format!("{address}-{number}");
-    let period = ETCD_STEPS / 2;
-    model::compare(Place::Store(&store(1)), 2641, 2 * ETCD_STEPS, period);
-    let groups: [&[&[&str]]; 3] =
-        [&[LISTS, LISTS, KEYS], &[SORTED_SETS, SORTED_SETS, KEYS], &[ENTRIES, GROUPS, GROUPS, KEYS]];
-    for (number, groups) in (2..).zip(groups) {
-        let steps = [ETCD_STEPS, period];
-        compare_at(Place::Store(&store(number)), groups, 2641 + u64::from(number), steps, without_times);
+fn replies_like_redis_on_distributed_engines() {
+    for (engine, seed) in DISTRIBUTED.iter().zip([2621, 2651, 2661, 2671]) {
+        if engine.is_available("replies like redis-server") {
+            compare_all(engine.new_store, seed, DISTRIBUTED_STEPS, DISTRIBUTED_STEPS / 2);
+        }
     }
 }
 
 #[test]
 fn clients_that_users_have() {
     for client in ["redis-cli", "redis-py", "redis-py-scripts", "rq", "celery", "node-redis"] {
-        let Some(address) = etcd_store(client) else { return };
-        run_job(&Server::start_front_end(&address, |_| {}).unwrap(), &[client]);
+        on_distributed_engines(client, |address| {
+            run_job(&Server::start_front_end(address, |_| {}).unwrap(), &[client]);
+        });
     }
 }
 
@@ -310,7 +262,7 @@ fn scan_continues_at_the_other_front_end() {
 
 #[test]
 fn waiting_clients_of_a_front_end() {
-    on_both_engines("BLPOP", |server| {
+    on_all_engines("BLPOP", |server| {
         let mut waiting = server.client();
         let mut writing = server.client();
         waiting.send(&["BLPOP", "l", "10"]);
@@ -473,34 +425,4 @@ fn requests_of_commands() {
         }
         assert_eq!(count() - before, expected * COUNT, "{lines:?}, {COUNT} times");
     }
-}
-
-#[test]
-fn killed_front_end_loses_no_acknowledged_write() {
-    let Some(address) = etcd_store("a killed front end") else { return };
-    let rounds = number("TERRACE_KILLS").unwrap_or(3);
-    let mut ledgers = [Ledger::default(); CLIENTS];
-    let survivor = ServerProcess::start_front_end(&address);
-    for round in 0..rounds {
-        let server = ServerProcess::start_front_end(&address);
-        let mut client = survivor.client();
-        ledgers = ledger::verify(&mut client, Layout::Typed, &ledgers, &ledgers);
-        ledger::delete_lists(&mut client, &mut ledgers);
-        let shared = ledgers.map(Mutex::new);
-        let is_stopped = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for (id, ledger) in shared.iter().enumerate() {
-                let mut client = server.client();
-                let is_stopped = &is_stopped;
-                scope.spawn(move || ledger::write(&mut client, id, Layout::Typed, ledger, is_stopped));
-            }
-            std::thread::sleep(Duration::from_millis(900 + round * 170 % 500));
-            server.kill();
-            is_stopped.store(true, Ordering::Relaxed);
-        });
-        ledgers = ledger::copy(&shared);
-        let is_used = ledgers.iter().all(|ledger| ledger.is_used(Layout::Typed));
-        assert!(is_used, "the load was no load: {ledgers:?}");
-    }
-    ledger::verify(&mut survivor.client(), Layout::Typed, &ledgers, &ledgers);
 }

@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 2 << 10;
 const MAX_UNFINISHED_BYTES: usize = 4 << 10;
 
 /// Anonymous memory of a process in bytes.
-fn memory(process: u32) -> usize {
+pub(crate) fn memory(process: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10

@@ -1,8 +1,6 @@
 //! The end of the server process under load. No acknowledged write is missing afterwards, and no
 //! command is half applied. The variable `TERRACE_KILLS` chooses another number of kills.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace_server::{Layout, SyncMode};
@@ -23,19 +21,8 @@ fn kills(layout: Layout, sync: SyncMode, rounds: u64) {
         if layout == Layout::Typed {
             ledger::delete_lists(&mut client, &mut ledgers);
         }
-        let shared = ledgers.map(Mutex::new);
-        let is_stopped = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for (id, ledger) in shared.iter().enumerate() {
-                let mut client = server.client();
-                let is_stopped = &is_stopped;
-                scope.spawn(move || ledger::write(&mut client, id, layout, ledger, is_stopped));
-            }
-            std::thread::sleep(Duration::from_millis(20 + round * 17 % 100));
-            server.kill();
-            is_stopped.store(true, Ordering::Relaxed);
-        });
-        ledgers = ledger::copy(&shared);
+        let time = Duration::from_millis(20 + round * 17 % 100);
+        ledgers = ledger::write_until_kill(server, layout, ledgers, time);
         for (is_used, ledger) in is_used.iter_mut().zip(&ledgers) {
             *is_used |= ledger.is_used(layout);
         }

@@ -6,10 +6,12 @@
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use terrace_server::Layout;
 
 use crate::client::{Client, encode};
+use crate::process::ServerProcess;
 
 pub(crate) const CLIENTS: usize = 8;
 
@@ -55,6 +57,28 @@ impl Ledger {
 
 /// Ledgers of all clients.
 pub(crate) type Ledgers = [Mutex<Ledger>; CLIENTS];
+
+/// Runs the clients on `server` until its kill after `time`. Returns the acknowledged numbers.
+pub(crate) fn write_until_kill(
+    server: ServerProcess,
+    layout: Layout,
+    ledgers: [Ledger; CLIENTS],
+    time: Duration,
+) -> [Ledger; CLIENTS] {
+    let shared = ledgers.map(Mutex::new);
+    let is_stopped = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (id, ledger) in shared.iter().enumerate() {
+            let mut client = server.client();
+            let is_stopped = &is_stopped;
+            scope.spawn(move || write(&mut client, id, layout, ledger, is_stopped));
+        }
+        std::thread::sleep(time);
+        server.kill();
+        is_stopped.store(true, Ordering::Relaxed);
+    });
+    copy(&shared)
+}
 
 /// Copies of the ledgers at some moments of the present.
 pub(crate) fn copy(ledgers: &Ledgers) -> [Ledger; CLIENTS] {

@@ -2,10 +2,10 @@
 //!
 //! The process is this test binary, with the name of the only test and the directory in a variable.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use terrace_server::{Layout, ServerConfig, SharedStoreConfig, SyncMode, serve};
 
@@ -21,6 +21,8 @@ const READY: &str = "ready at ";
 pub(crate) struct ServerProcess {
     pub(crate) address: SocketAddr,
     child: Child,
+    /// Kept open: after a minute, the runner of tests writes a line, and ends if nobody can read.
+    _output: BufReader<ChildStdout>,
 }
 
 impl ServerProcess {
@@ -39,12 +41,12 @@ impl ServerProcess {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["process::server_of_another_test", "--exact", "--nocapture", "--include-ignored"]);
         let mut child = configure(&mut command).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = lines.map(Result::unwrap).find_map(|line| {
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let address = output.by_ref().lines().map(Result::unwrap).find_map(|line| {
             let (_, address) = line.split_once(READY)?;
             Some(address.parse().unwrap())
         });
-        ServerProcess { address: address.expect("the server starts"), child }
+        ServerProcess { address: address.expect("the server starts"), child, _output: output }
     }
 
     /// Connects a client.

@@ -5,6 +5,7 @@
 //!   PREFIX 00 'v'               layout record: "terrace-store 1"
 //!   PREFIX 00 'd'               record of the last deletion (etcd), or of the last new lane (TiKV)
 //!   PREFIX 00 'c' CLIENT LANE   commit marker
+//!   PREFIX 00 'g'               record of the last move of the safe point (TiKV)
 //! ```
 //!
 //! A prefix contains no byte 0, so the keys of two stores never mix. A store is nevertheless not
@@ -69,6 +70,12 @@ impl Layout {
         self.key(b'c', format!("{client:016x}{lane:08x}").as_bytes())
     }
 
+    /// Key of the record of the last move of the safe point.
+    #[cfg(feature = "tikv")]
+    pub(super) fn safe_point_key(&self) -> Vec<u8> {
+        self.key(b'g', &[])
+    }
+
     /// First key and excluded end of all commit markers.
     #[cfg(feature = "tikv")]
     pub(super) fn marker_range(&self) -> (Vec<u8>, Vec<u8>) {
@@ -107,9 +114,7 @@ impl Layout {
     /// Error for a store that does not exist and may not be created.
     pub(super) fn missing(&self) -> Error {
         let Layout { engine, prefix, .. } = self;
-        Error::InvalidArgument(format!(
-            "{engine}: no store has the prefix '{prefix}' (create_if_missing is false)"
-        ))
+        Error::Missing(format!("{engine}: no store has the prefix '{prefix}'"))
     }
 
     /// Error for a prefix that another program uses, by the key `found`.

@@ -1,7 +1,5 @@
 //! Stores in clusters of etcd, and requests through the HTTP gateway of a server.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -9,6 +7,7 @@ use std::time::{Duration, Instant};
 use data_encoding::BASE64;
 use terrace_store::{OpenOptions, Store, open};
 pub(crate) use terrace_testkit::etcd::{EtcdCluster, TlsServer, has_etcd};
+use terrace_testkit::http::post;
 
 /// Time within which a cluster must start.
 const START: Duration = Duration::from_secs(60);
@@ -50,16 +49,6 @@ pub(crate) fn put_with_http(port: u16, key: &[u8], value: &[u8]) {
 pub(crate) fn compact_with_http(port: u16, revision: u64) {
     let answer = post(port, "/v3/kv/compaction", &format!(r#"{{"revision":"{revision}","physical":true}}"#));
     assert!(answer.contains(" 200 OK"), "{answer}");
-}
-
-pub(crate) fn post(port: u16, path: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
-    let len = body.len();
-    let request = format!("POST {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {len}\r\n\r\n{body}");
-    stream.write_all(request.as_bytes()).expect("the server reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("the server answers");
-    answer
 }
 
 /// Counts the keys with `prefix` through the HTTP gateway of a server.

@@ -3,7 +3,7 @@
 use terrace_store::{Error, OpenOptions, open};
 
 use crate::authority::{Authority, shown};
-use crate::cluster::{EtcdCluster, TlsServer, has_etcd, post};
+use crate::cluster::{EtcdCluster, TlsServer, has_etcd};
 
 #[test]
 fn tls_with_a_certificate_of_the_client() {
@@ -41,15 +41,7 @@ fn user_with_a_password() {
         return;
     }
     let cluster = EtcdCluster::start(1);
-    let port = cluster.servers[0].client_port;
-    for (path, body) in [
-        ("user/add", r#"{"name":"root","password":"hunter2"}"#),
-        ("user/grant", r#"{"user":"root","role":"root"}"#),
-        ("enable", "{}"),
-    ] {
-        let answer = post(port, &format!("/v3/auth/{path}"), body);
-        assert!(answer.contains(" 200 OK"), "{path}: {answer}");
-    }
+    cluster.require_password("hunter2");
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = directory.path().join(name);

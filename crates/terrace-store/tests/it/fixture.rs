@@ -76,12 +76,15 @@ fn etcd_of_three() -> TestStore {
 
 #[cfg(feature = "tikv")]
 fn tikv_of_one_region() -> TestStore {
-    TestStore { store: crate::tikv_double::shared().new_store(1), _directory: None }
+    TestStore { store: crate::tikv_double::new_store(crate::tikv_double::shared(), 1), _directory: None }
 }
 
 #[cfg(feature = "tikv")]
 fn tikv_of_many_regions() -> TestStore {
-    TestStore { store: crate::tikv_double::shared_of_many_regions().new_store(200), _directory: None }
+    TestStore {
+        store: crate::tikv_double::new_store(crate::tikv_double::shared_of_many_regions(), 200),
+        _directory: None,
+    }
 }
 
 #[cfg(feature = "tikv")]

@@ -15,6 +15,8 @@
 //!   tikv_access      TLS
 //!   tikv_answers     commits whose answers are lost
 //!   tikv_requests    number of requests of each call, for any number of regions
+//!   tikv_safe_point  removal of old versions
+//!   tikv_simulation  figures of the design note, on demand
 //!   tikv_faults      histories of clients while regions split, leaders move, stores stop
 //! ```
 //!
@@ -66,3 +68,7 @@ mod tikv_faults;
 mod tikv_limits;
 #[cfg(feature = "tikv")]
 mod tikv_requests;
+#[cfg(feature = "tikv")]
+mod tikv_safe_point;
+#[cfg(feature = "tikv")]
+mod tikv_simulation;

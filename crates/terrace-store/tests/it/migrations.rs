@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_store::migrate::{copy, digest, reconcile};
+use terrace_store::migrate::{copy, digest, reconcile, transfer_changes};
 use terrace_store::{Error, KeyRange, OpenOptions, Store, WriteOptions, open};
 use terrace_testkit::rng::Rng;
 
@@ -61,6 +61,28 @@ fn interrupted_copy_resumes_after_its_last_key() {
 }
 
 #[test]
+fn changes_between_two_snapshots() {
+    for target in FIXTURES.iter().filter(|fixture| (fixture.is_available)()) {
+        let source = (FIXTURES[1].new_store)();
+        let target = (target.new_store)();
+        for name in ["a", "b", "c"] {
+            source.store.put(name.as_bytes(), b"1").unwrap();
+        }
+        let before = source.store.snapshot().unwrap();
+        reconcile(&*before, &*target.store, &mut |_| {}).unwrap();
+        source.store.put(b"b", b"2").unwrap();
+        source.store.put(b"d", b"2").unwrap();
+        source.store.delete_range(&KeyRange::prefix("c"), &Default::default()).unwrap();
+        let after = source.store.snapshot().unwrap();
+        // A change after the second snapshot is none of them.
+        source.store.put(b"e", b"3").unwrap();
+        let report = transfer_changes(&*before, &*after, &*target.store, &mut |_| {}).unwrap();
+        assert_eq!((report.puts, report.deletes, report.source.entries), (2, 1, 3));
+        assert_eq!(report.source, digest(&*target.store, &mut |_| {}).unwrap());
+    }
+}
+
+#[test]
 fn reconcile_transfers_every_kind_of_change() {
     let source = memory();
     let target = memory();
@@ -72,11 +94,11 @@ fn reconcile_transfers_every_kind_of_change() {
     let removed = KeyRange::new(b"\x10".to_vec(), b"\x20".to_vec());
     source.store.delete_range(&removed, &WriteOptions::default()).unwrap();
     target.store.put(b"zz", b"of the target").unwrap();
-    let report = reconcile(&*source.store, &*target.store, &mut |_| {}).unwrap();
+    let report = reconcile(&*source.store.snapshot().unwrap(), &*target.store, &mut |_| {}).unwrap();
     assert!(report.puts >= 3 && report.deletes > 50, "{report:?}");
     assert_equal(&*source.store, &*target.store);
     assert_eq!(report.source, digest(&*target.store, &mut |_| {}).unwrap());
-    let report = reconcile(&*source.store, &*target.store, &mut |_| {}).unwrap();
+    let report = reconcile(&*source.store.snapshot().unwrap(), &*target.store, &mut |_| {}).unwrap();
     assert_eq!((report.puts, report.deletes), (0, 0));
 }
 
@@ -96,7 +118,7 @@ fn copy_beside_a_live_writer() {
     })
     .unwrap();
     drop((writer, late));
-    reconcile(&*source, &*target.store, &mut |_| {}).unwrap();
+    reconcile(&*source.snapshot().unwrap(), &*target.store, &mut |_| {}).unwrap();
     assert_equal(&*source, &*target.store);
     assert_eq!(target.store.get(b"late500").unwrap().unwrap(), b"1");
 }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use data_encoding::HEXLOWER;
 use terrace_store::{Condition, Error, OpenOptions, Store, WriteBatch, WriteOptions, open};
 
-use crate::tikv_double::{Double, has_double};
+use crate::tikv_double::{Double, has_double, hex};
 
 /// More requests than the client library repeats.
 const ALL: usize = 1000;
@@ -125,9 +124,9 @@ fn lock_without_a_primary_lock_is_removed() {
     let double = Double::start();
     let store = store(&double, 30);
     // A program that dies between the prewrites of two regions leaves such a lock.
-    double.control(&format!("/orphan?key={}", HEXLOWER.encode(b"answers\0ka")));
+    double.control(&format!("/orphan?key={}", hex(b"answers\0ka")));
     assert_eq!(store.get(b"a").unwrap(), None);
-    double.control(&format!("/orphan?key={}", HEXLOWER.encode(b"answers\0kb")));
+    double.control(&format!("/orphan?key={}", hex(b"answers\0kb")));
     store.put(b"b", b"1").unwrap();
     assert_eq!(store.get(b"b").unwrap().unwrap(), b"1");
 }

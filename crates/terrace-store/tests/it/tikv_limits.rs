@@ -2,14 +2,14 @@
 
 use terrace_store::{Error, KeyRange, OpenOptions, WriteBatch, WriteOptions, open};
 
-use crate::tikv_double::{has_double, shared};
+use crate::tikv_double::{has_double, new_store, shared};
 
 #[test]
 fn batches_at_and_above_the_limits() {
     if !has_double() {
         return;
     }
-    let store = shared().new_store(1);
+    let store = new_store(shared(), 1);
     let limits = store.limits();
     let long = vec![b'k'; limits.key_bytes];
     let large = vec![7; limits.value_bytes];
@@ -35,7 +35,7 @@ fn batch_of_many_keys_is_atomic() {
     if !has_double() {
         return;
     }
-    let store = shared().new_store(40);
+    let store = new_store(shared(), 40);
     let mut batch = WriteBatch::new();
     for n in 0..5000 {
         batch.put(format!("k{n:05}"), [7; 100]);
@@ -56,7 +56,7 @@ fn large_values_shrink_the_pages() {
         return;
     }
     // More than an answer may have, in one page and in one request of several keys.
-    let store = shared().new_store(1);
+    let store = new_store(shared(), 1);
     let count = 70;
     let name = |n: usize| format!("b{n:03}").into_bytes();
     for n in 0..600 {

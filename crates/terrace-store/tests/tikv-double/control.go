@@ -19,7 +19,7 @@ import (
 //	/lose?method=M&count=N         the next N requests of the method take effect without an answer
 //	/put?key=HEX&value=HEX         stores a key without the protocol
 //	/orphan?key=HEX                locks a key for a transaction without a primary lock
-//	/delay?ms=N                    each request takes N milliseconds longer
+//	/delay?ms=N                    each request takes N milliseconds longer, such as 0.2
 func (d *double) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/counts", d.printCounts)
@@ -46,10 +46,10 @@ func (d *double) control() http.Handler {
 		})
 	}))
 	mux.HandleFunc("/delay", d.command(func(r *http.Request) error {
-		ms, err := strconv.Atoi(r.FormValue("ms"))
+		ms, err := strconv.ParseFloat(r.FormValue("ms"), 64)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.delay = time.Duration(ms) * time.Millisecond
+		d.delay = time.Duration(ms * float64(time.Millisecond))
 		return err
 	}))
 	return mux

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -96,7 +97,7 @@ func (d *double) intercept(store int) grpc.UnaryServerInterceptor {
 			}
 		}()
 		fate := d.admit(store, method(info))
-		time.Sleep(fate.delay)
+		pause(fate.delay)
 		if fate.isRefused {
 			return nil, status.Error(codes.Unavailable, "the double refuses the request")
 		}
@@ -105,6 +106,17 @@ func (d *double) intercept(store int) grpc.UnaryServerInterceptor {
 			return nil, status.Error(codes.Unavailable, "the double loses the answer")
 		}
 		return answer, err
+	}
+}
+
+// pause waits for a delay. The system's timers are too coarse for less than two milliseconds.
+func pause(delay time.Duration) {
+	if delay >= 2*time.Millisecond {
+		time.Sleep(delay)
+		return
+	}
+	for start := time.Now(); time.Since(start) < delay; {
+		runtime.Gosched()
 	}
 }
 

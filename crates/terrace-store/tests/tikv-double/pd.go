@@ -41,7 +41,7 @@ func (s *pdService) Tso(stream pdpb.PD_TsoServer) error {
 		if err != nil {
 			return err
 		}
-		s.double.admit(noStore, "Tso")
+		pause(s.double.admit(noStore, "Tso").delay)
 		physical, logical := s.double.timestamps(int64(request.Count))
 		answer := &pdpb.TsoResponse{
 			Header:    header(),

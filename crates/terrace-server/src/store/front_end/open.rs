@@ -23,7 +23,10 @@ pub(in crate::store) fn open(
     is_read_only: bool,
 ) -> Result<OpenedStore, String> {
     let options = OpenOptions::default().create_if_missing(create_if_missing).read_only(is_read_only);
-    let store = terrace_store::open(address, &options).map_err(|error| error.to_string())?;
+    let store = terrace_store::open(address, &options).map_err(|error| match error {
+        terrace_store::Error::Missing(_) if !is_read_only => format!("{error}; --create creates one"),
+        error => error.to_string(),
+    })?;
     let spaces = load(&*store, is_read_only).map_err(|error| error.to_string())??;
     Ok(OpenedStore { store, spaces })
 }

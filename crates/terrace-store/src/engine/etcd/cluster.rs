@@ -7,7 +7,7 @@
 use std::error::Error as StdError;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, GetOptions, GetResponse, Txn, TxnResponse};
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::super::call_threads::CallThreads;
 use super::address::Settings;
 use crate::error::{Error, Result};
+use crate::store::RequestCount;
 
 /// Maximum time of one attempt. A leader that is not reachable is replaced after about one second.
 pub(super) const ATTEMPT_TIME: Duration = Duration::from_secs(2);
@@ -67,6 +68,8 @@ struct Servers {
     all: Vec<Server>,
     /// Index of the server for the next request, modulo their number.
     current: AtomicUsize,
+    /// Number of requests so far.
+    requests: AtomicU64,
 }
 
 struct Server {
@@ -88,7 +91,7 @@ impl Cluster {
         let all = all.collect();
         Ok(Cluster {
             threads: CallThreads::new("etcd", 1)?,
-            servers: Arc::new(Servers { all, current: AtomicUsize::new(0) }),
+            servers: Arc::new(Servers { all, current: AtomicUsize::new(0), requests: AtomicU64::new(0) }),
             timeout: settings.timeout,
         })
     }
@@ -97,6 +100,11 @@ impl Cluster {
     pub(super) fn requester(&self) -> Requester {
         let deadline = Instant::now() + self.timeout;
         Requester { servers: Arc::clone(&self.servers), deadline, timeout: self.timeout }
+    }
+
+    /// Number of requests so far.
+    pub(super) fn request_count(&self) -> RequestCount {
+        RequestCount { requests: self.servers.requests.load(Ordering::Relaxed), timestamps: 0 }
     }
 
     /// Reads keys.
@@ -155,7 +163,8 @@ impl Requester {
     where
         F: Future<Output = std::result::Result<T, etcd_client::Error>>,
     {
-        let Servers { all, current } = &*self.servers;
+        let Servers { all, current, requests } = &*self.servers;
+        requests.fetch_add(1, Ordering::Relaxed);
         let index = current.load(Ordering::Relaxed);
         // The parser of addresses accepts no empty list.
         let server = &all[index % all.len()];

@@ -36,7 +36,9 @@ use super::prefix_layout::Layout;
 use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::key_range::KeyRange;
-use crate::store::{Condition, Limits, Position, SnapshotWithValues, Store, StoreSnapshot, foreign_snapshot};
+use crate::store::{
+    Condition, Limits, Position, RequestCount, SnapshotWithValues, Store, StoreSnapshot, foreign_snapshot,
+};
 
 /// Operations that the commit itself adds to a transaction: the commit marker and the record of the
 /// last deletion.
@@ -189,5 +191,9 @@ impl Store for EtcdStore {
         let sample = self.snapshots.take()?.first_entries(range)?;
         let bytes: u64 = sample.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
         Ok(count.saturating_mul(bytes) / (sample.len().max(1) as u64))
+    }
+
+    fn request_count(&self) -> RequestCount {
+        self.snapshots.cluster.request_count()
     }
 }

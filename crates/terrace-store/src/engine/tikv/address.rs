@@ -7,11 +7,13 @@ use crate::address::Address;
 use crate::error::{Error, Result};
 
 /// Options of an address.
-const OPTIONS: &[&str] = &["ca", "cert", "key", "timeout", "snapshots"];
+const OPTIONS: &[&str] = &["ca", "cert", "key", "timeout", "snapshots", "gc"];
 /// Maximum age of a snapshot in seconds: the default, below TiDB's default `tidb_gc_life_time` of
 /// 10 minutes, and the greatest value.
 const DEFAULT_SNAPSHOT_AGE: u64 = 570;
 const MAX_SNAPSHOT_AGE: u64 = 7 * 24 * 3600;
+/// Maximum age of the safe point in seconds.
+const MAX_GC_AGE: u64 = 30 * 24 * 3600;
 
 /// Parsed and checked address.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(super) struct Settings {
     /// Maximum time of a call.
     pub(super) timeout: Duration,
     pub(super) max_snapshot_age: Duration,
+    /// Age of the safe point that this program moves, if it does.
+    pub(super) gc_age: Option<Duration>,
 }
 
 /// Files for TLS, as PEM.
@@ -37,12 +41,15 @@ impl Settings {
     /// Checks `address` and its files.
     pub(super) fn parse(address: &Address) -> Result<Settings> {
         address.check_options(OPTIONS)?;
+        let timeout = timeout(address)?;
+        let max_snapshot_age = seconds(address, "snapshots", DEFAULT_SNAPSHOT_AGE, MAX_SNAPSHOT_AGE)?;
         Ok(Settings {
             hosts: hosts(address),
             prefix: prefix(address)?,
             tls: tls(address)?,
-            timeout: timeout(address)?,
-            max_snapshot_age: seconds(address, "snapshots", DEFAULT_SNAPSHOT_AGE, MAX_SNAPSHOT_AGE)?,
+            timeout,
+            max_snapshot_age,
+            gc_age: gc_age(address, max_snapshot_age + timeout)?,
         })
     }
 }
@@ -58,6 +65,23 @@ fn tls(address: &Address) -> Result<Option<TlsFiles>> {
             Ok(Some(TlsFiles { ca: ca.into(), cert: cert.into(), key: key.into() }))
         }
         _ => Err(Error::InvalidArgument("ca, cert and key are needed together".into())),
+    }
+}
+
+/// Returns the age of the safe point. A read of a snapshot of the maximum age may take the whole
+/// time of a call, and must see all versions until then.
+fn gc_age(address: &Address, least: Duration) -> Result<Option<Duration>> {
+    if address.option("gc").is_none() {
+        return Ok(None);
+    }
+    let age = seconds(address, "gc", 0, MAX_GC_AGE)?;
+    match age >= least {
+        true => Ok(Some(age)),
+        false => Err(Error::InvalidArgument(format!(
+            "gc={} is below the sum of snapshots and timeout, {} seconds",
+            age.as_secs(),
+            least.as_secs()
+        ))),
     }
 }
 
@@ -80,6 +104,8 @@ mod tests {
         #[test] fn unknown_option() { check("tikv://pd1/app?user=root", "unknown option 'user'"); }
         #[test] fn ca_alone()       { check("tikv://pd1/app?ca=ca.pem", "needed together"); }
         #[test] fn missing_file()   { check("tikv://pd1/app?ca=/nowhere/c&cert=c&key=k", "/nowhere/c"); }
+        #[test] fn gc_too_young()   { check("tikv://pd1/app?gc=584", "below the sum of snapshots and timeout, 585"); }
+        #[test] fn gc_at_least()    { check("tikv://pd1/app?gc=585", "pd1:2379 app"); }
         #[test] fn bad_age()        { check("tikv://pd1/app?snapshots=0", "expected seconds"); }
     }
 }

@@ -227,6 +227,17 @@ impl Requester {
         .await
     }
 
+    /// Resolves the locks before `timestamp` in the whole cluster, and moves its safe point there.
+    /// TiKV then removes the versions that no read at that time or later sees. The time is in
+    /// proportion to the number of regions, so only the caller limits it.
+    pub(super) async fn move_safe_point(&self, timestamp: u64) -> Outcome<()> {
+        let moved = async {
+            let client = self.shared.connected().await?;
+            client.gc(Timestamp::from_version(timestamp)).await.map(|_| ())
+        };
+        moved.await.map_err(|error| self.classify(error))
+    }
+
     /// Classifies the error of a transaction.
     pub(super) fn classify(&self, error: tikv_client::Error) -> Failure {
         classify(&self.shared.names(), error)

@@ -12,6 +12,8 @@
 //!   snapshot          reads at a timestamp, in pages
 //!   regions           borders of regions, by which a page asks one region
 //!   placement_driver  requests for regions
+//!   safe_point        removal of old versions, on demand
+//!   request_count     number of requests of this process
 //!   key_codec         form of keys in the answers of a placement driver
 //! ```
 //!
@@ -29,6 +31,8 @@ mod failure;
 mod key_codec;
 mod placement_driver;
 mod regions;
+mod request_count;
+mod safe_point;
 mod snapshot;
 mod stored;
 
@@ -46,7 +50,7 @@ use super::server_address::MAX_PREFIX;
 use crate::address::Address;
 use crate::error::{Error, Result};
 use crate::key_range::KeyRange;
-use crate::store::{Condition, Limits, Position, Store, StoreIterator, StoreSnapshot};
+use crate::store::{Condition, Limits, Position, RequestCount, Store, StoreIterator, StoreSnapshot};
 
 /// Size of a key by TiKV's default `max-key-size` of 8 KiB, less the prefix and two bytes.
 const MAX_KEY_BYTES: usize = (8 << 10) - MAX_PREFIX - 2;
@@ -68,6 +72,9 @@ pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Arc<dyn S
     let cluster = Arc::new(Cluster::new(&settings)?);
     let layout = Arc::new(Layout::new("tikv", &settings.prefix));
     creation::open(&cluster, &layout, options.create_if_missing && !options.read_only)?;
+    if let Some(age) = settings.gc_age.filter(|_| !options.read_only) {
+        safe_point::start(&cluster, &layout, age);
+    }
     let max_age = settings.max_snapshot_age;
     let snapshots = Snapshots { cluster: Arc::clone(&cluster), layout: Arc::clone(&layout), max_age };
     let committer = Committer::new(cluster, layout);
@@ -155,5 +162,9 @@ impl Store for TikvStore {
         }
         entries.status()?;
         Ok(bytes)
+    }
+
+    fn request_count(&self) -> RequestCount {
+        request_count::read()
     }
 }
