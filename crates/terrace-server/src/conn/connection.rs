@@ -146,6 +146,7 @@ impl Connection {
                 session.cancel_blocked(&self.shared, |reply| reply.error(b"UNBLOCKED the server ends"));
             }
             if let Some(unblocked) = session.client.take_unblocked() {
+                session.log_blocked(&self.shared, unblocked.time);
                 session.end_blocked(&unblocked);
             }
         }
