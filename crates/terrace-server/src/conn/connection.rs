@@ -395,6 +395,8 @@ impl Connection {
         } else {
             self.wait_for_other_turns().await;
         }
+        let is_end = self.worker.waiting_output.get() == 0;
+        self.worker.scratch.borrow().release_state(&self.shared.store, is_end);
         self.session.write_replies.clear();
         if self.session.client.is_over_limit(self.session.output.len()) {
             return false;

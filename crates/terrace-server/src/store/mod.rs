@@ -5,6 +5,7 @@
 //!   View    reads and writes of one command, or of one EXEC; commits one batch
 //!   layout  records as bytes            marker      the typed directory as bytes
 //!   object  values of many records      object_view their members
+//!   kept_iter  iterator for the next scan of the same members
 //!   series  one batch of several commands   read_view, view_commit  reads and commit of a view
 //!   gate    atomicity                   watch_table WATCH
 //!   key_events  notes about changed keys
@@ -24,6 +25,7 @@ mod expiry;
 mod front_end;
 mod garbage;
 mod gate;
+mod kept_iter;
 mod key_events;
 mod key_scan;
 mod layout;
