@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A limit on the memory of the process often is a limit on this sum. The pages return by short page
-//! faults, about 10 ms of them after each release of 650 MiB.
+//! faults.
 
 use std::time::Duration;
 
