@@ -248,8 +248,8 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
-    /// Returns the bytes of mapped files that are in the memory of this process, if the system tells
-    /// them.
+    /// Returns the bytes of mapped files that are in the memory of this process, if the system
+    /// tells them.
     fn resident_mapped_bytes(&self) -> Option<u64> {
         None
     }

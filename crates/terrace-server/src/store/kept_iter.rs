@@ -6,9 +6,9 @@
 //!   end of the turns, before the worker waits: dropped
 //! ```
 //!
-//! The creation of an iterator takes longer than its seek and ten steps. A kept iterator shows the
-//! state of its creation, so a scan gets it only while the database is unchanged. It keeps memtables
-//! and tables alive, so no worker has one while it waits.
+//! The creation of an iterator takes longer than its seek. A kept iterator shows the state of its
+//! creation, so a scan gets it only while the database is unchanged. It keeps memtables and tables
+//! alive, so no worker has one while it waits.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -17,6 +17,8 @@ use std::rc::Rc;
 use terrace::{Db, DbIterator, ReadOptions, StateStamp};
 
 use super::object::{MEMBER_PREFIX, Object, member_prefix};
+use super::view::Scratch;
+use super::{Backend, Store};
 
 /// Bounds of a scan of the member records of an object.
 #[derive(Debug, Clone, Copy)]
@@ -96,8 +98,8 @@ impl IterPlace {
             .then(|| ReturnedIter { kept: Some(kept), place: Rc::clone(self) })
     }
 
-    /// Returns `iter`, which has the options `options` and shows the state of `stamp`, as an iterator
-    /// that the thread will keep.
+    /// Returns `iter`, which has the options `options` and shows the state of `stamp`, as an
+    /// iterator that the thread will keep.
     pub(super) fn lend(
         self: &Rc<Self>,
         iter: Box<DbIterator>,
@@ -112,6 +114,16 @@ impl IterPlace {
     pub(super) fn release(&self, db: &Db, is_end: bool) {
         let kept = self.0.borrow_mut().take_if(|kept| is_end || !db.is_unchanged_since(kept.stamp));
         drop(kept);
+    }
+}
+
+impl Scratch {
+    /// Releases the memtables and tables that the thread keeps for its next command: at the end of
+    /// its turns, and also before it if the database has changed.
+    pub(crate) fn release_state(&self, store: &Store, is_end: bool) {
+        if let Backend::Database(db) = &store.backend {
+            self.iter_place.release(db, is_end);
+        }
     }
 }
 
@@ -154,14 +166,16 @@ mod tests {
     /// Lends a new iterator over the bounds, and returns it by a drop.
     fn keep(place: &Rc<IterPlace>, db: &Db, bounds: &ScanBounds<'_>) {
         let mut options = ReadOptions::default();
-        (options.lower_bound, options.upper_bound) = (Some(bounds.lower()), Some(bounds.upper()));
+        options.lower_bound = Some(bounds.lower());
+        options.upper_bound = Some(bounds.upper());
         let stamp = db.state_stamp();
         drop(place.lend(Box::new(db.raw_iter_with(&options)), stamp, options));
     }
 
     #[test]
     fn kept_for_the_same_bounds_and_state() {
-        let (db, place) = (db(), Rc::<IterPlace>::default());
+        let db = db();
+        let place = Rc::<IterPlace>::default();
         let object = Object::new(ValueType::SortedSet, 7);
         let bounds = ScanBounds::new(&object, b"\x01", Some(b"\x02"));
         let mut record = Vec::new();
@@ -188,7 +202,8 @@ mod tests {
 
     #[test]
     fn other_bounds_get_another_iterator() {
-        let (db, place) = (db(), Rc::<IterPlace>::default());
+        let db = db();
+        let place = Rc::<IterPlace>::default();
         let object = Object::new(ValueType::List, 7);
         let next = Object::new(ValueType::List, 8);
         let all = ScanBounds::new(&object, b"", None);

@@ -5,8 +5,8 @@
 //!   once a second, above the limit: releases all pages; the page cache still has them
 //! ```
 //!
-//! A limit on the memory of the process often is a limit on this sum. The pages return by short page
-//! faults.
+//! A limit on the memory of the process often is a limit on this sum. The pages return by short
+//! page faults.
 
 use std::time::Duration;
 

@@ -293,8 +293,8 @@ impl View<'_> {
         self.members_between(object, begin, range.end.as_deref(), range.is_reverse)
     }
 
-    /// Returns an iterator over the member records from the suffix `begin` to the suffix `end`, which
-    /// is not included.
+    /// Returns an iterator over the member records from the suffix `begin` to the suffix `end`,
+    /// which is not included.
     pub(crate) fn members_between(
         &mut self,
         object: &Object,
@@ -320,7 +320,8 @@ impl View<'_> {
     /// state of a stamp.
     fn member_iter(&mut self, bounds: &ScanBounds<'_>) -> CommandResult<BaseIter> {
         let mut options: ReadOptions = self.read_options().clone();
-        (options.lower_bound, options.upper_bound) = (Some(bounds.lower()), Some(bounds.upper()));
+        options.lower_bound = Some(bounds.lower());
+        options.upper_bound = Some(bounds.upper());
         let iter = self.base_iter(&options)?;
         Ok(match self.unchanged_since {
             Some(stamp) if !self.scratch.can_wait => iter.keep(&self.scratch.iter_place, stamp, options),

@@ -65,14 +65,6 @@ impl Scratch {
         }
     }
 
-    /// Releases the memtables and tables that the thread keeps for its next command: at the end of its
-    /// turns, and also before it if the database has changed.
-    pub(crate) fn release_state(&self, store: &Store, is_end: bool) {
-        if let Backend::Database(db) = &store.backend {
-            self.iter_place.release(db, is_end);
-        }
-    }
-
     /// Creates the memory of the script thread.
     pub(crate) fn new_for_scripts(slot: usize) -> Scratch {
         Scratch { is_script_thread: true, ..Scratch::new(slot, true) }

@@ -98,8 +98,8 @@ fn check(script: &[Step], expected: &[&str]) {
     }
 }
 
-/// Returns the commands of the slow log that pop an element, while a client waits and after each kind
-/// of end of its wait.
+/// Tells whether the slow log shows a command that pops an element, while a client waits and after
+/// each kind of end of its wait.
 fn slow_log_of_waits(address: std::net::SocketAddr) -> Vec<(&'static str, bool)> {
     let mut observer = Observer(Client::connect(address));
     observer.0.check(&[("CONFIG SET slowlog-log-slower-than 0", "OK")]);

@@ -49,11 +49,11 @@ impl Db {
         outcome
     }
 
-    /// Takes the pages of mapped tables out of the memory of the process. The system keeps them in its
-    /// page cache as long as it has memory, so a later read of them costs a short page fault.
+    /// Takes the pages of mapped tables out of the memory of the process. The system keeps them in
+    /// its page cache as long as it has memory, so a later read of them costs a short page fault.
     ///
-    /// The system counts such pages as memory of the process, although it may take them back. A long
-    /// series of random gets counts all tables in the end.
+    /// The system counts such pages as memory of the process, although it may take them back. A
+    /// long series of random gets counts all tables in the end.
     ///
     /// ```
     /// # let mut options = terrace::Options::default();

@@ -7,9 +7,10 @@
 //!
 //! A key with a single version is its record alone. Each of several versions has a node with a link
 //! to the next older version and a jump link. One version in eight is a *landmark*. The others jump
-//! to the landmark before them, and landmarks jump to much older landmarks (a skew-binary jump list,
-//! after Myers). A search for an old version of a key with many versions takes a logarithmic number
-//! of steps. An overwrite reads no old version: few of them are in the cache of the processor.
+//! to the landmark before them, and landmarks jump to much older landmarks (a skew-binary jump
+//! list, after Myers). A search for an old version of a key with many versions takes a logarithmic
+//! number of steps. An overwrite reads only the newest version: few older ones are in the cache of
+//! the processor.
 //!
 //! The order is by sequence number, not by arrival: writers that take consecutive sequence numbers
 //! may arrive in the opposite order. One thread at a time adds versions, under the latch of the
