@@ -247,6 +247,12 @@ pub trait FileSystem: Debug + Send + Sync {
     fn memory_limit(&self) -> Option<u64> {
         None
     }
+
+    /// Returns the bytes of mapped files that are in the memory of this process, if the system
+    /// tells them.
+    fn resident_mapped_bytes(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// File that is read sequentially. One thread uses it at a time.

@@ -35,7 +35,7 @@ use crate::script::Scripts;
 use crate::settings::{self, FixedSettings, Settings};
 use crate::shared::{Counters, Phase, Shared};
 use crate::signals::{ServerSignal, Signals};
-use crate::store::{Backend, ExpiryJob, Scratch, Snapshots, Store, StoreOptions};
+use crate::store::{Backend, ExpiryJob, MappedPagesJob, Scratch, Snapshots, Store, StoreOptions};
 use crate::users::Users;
 use crate::{systemd, threads};
 
@@ -342,8 +342,10 @@ fn run_expiry(shared: &Shared, slot: usize) {
     /// Maximum pause, so that the thread ends soon.
     const MAX_PAUSE: Duration = Duration::from_millis(100);
     let mut job = ExpiryJob::new(slot);
+    let mut mapped_pages = MappedPagesJob::default();
     while !shared.is_draining() {
         shared.snapshots.close_ended(shared.clock.monotonic());
+        mapped_pages.run(&shared.store);
         // Expired keys remain during CLIENT PAUSE, as in Redis.
         let is_paused = shared.pause.current(shared.clock.monotonic()).is_some();
         let pause = match shared.is_expiry_job_on.load(Ordering::Relaxed) && !is_paused {

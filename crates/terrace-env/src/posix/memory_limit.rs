@@ -50,10 +50,18 @@ fn data_limit() -> Option<u64> {
     Some(limit.saturating_sub(status_bytes("VmData:")))
 }
 
+/// Returns the bytes of mapped files that are in the memory of the process.
+pub(super) fn resident_mapped_bytes() -> Option<u64> {
+    status_row("RssFile:")
+}
+
 /// Returns a size in `/proc/self/status`, or 0 on a system without this file.
 fn status_bytes(row: &str) -> u64 {
-    let status = read_to_string("/proc/self/status").unwrap_or_default();
-    parse_status(&status, row).unwrap_or(0)
+    status_row(row).unwrap_or(0)
+}
+
+fn status_row(row: &str) -> Option<u64> {
+    parse_status(&read_to_string("/proc/self/status").ok()?, row)
 }
 
 /// Parses a row such as `VmSize:      5252 kB`, and returns the number of bytes.

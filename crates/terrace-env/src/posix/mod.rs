@@ -166,6 +166,10 @@ impl FileSystem for PosixFs {
         Some(limits::memory_limit()).filter(|limit| *limit < u64::MAX)
     }
 
+    fn resident_mapped_bytes(&self) -> Option<u64> {
+        memory_limit::resident_mapped_bytes()
+    }
+
     fn absolute(&self, path: &Path) -> PathBuf {
         shared_files::absolute(path)
     }

@@ -281,7 +281,11 @@ fn unblock(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         } else {
             reply.null_array();
         }
-        waiter.client.unblock(Unblocked { reply: reply.into_bytes(), needs_sync: false });
+        waiter.client.unblock(Unblocked {
+            reply: reply.into_bytes(),
+            needs_sync: false,
+            time: Duration::ZERO,
+        });
     }
     call.reply.integer(i64::from(waiter.is_some()));
     Ok(())

@@ -49,7 +49,8 @@ impl CommandGroup {
             self.len += 1;
         }
         self.is_last_long = !command.flags.contains(Flags::FAST) && command.name != "set";
-        self.is_last_long || is_last || self.len == MAX_GROUP || is_exact(shared)
+        let is_end = is_last || session.blocked.is_some();
+        self.is_last_long || is_end || self.len == MAX_GROUP || is_exact(shared)
     }
 
     /// True without commands.
@@ -61,7 +62,7 @@ impl CommandGroup {
     pub(crate) fn record(
         &mut self,
         shared: &Shared,
-        session: &Session,
+        session: &mut Session,
         args: Option<Args<'_>>,
         time: Duration,
         thread: usize,
@@ -79,7 +80,11 @@ impl CommandGroup {
         if let (Some((command, _)), Some(args)) = (session.last_command, args) {
             // A stall of a group belongs to one of its commands. The last one stands for it.
             let time = if self.is_last_long { rest } else { time };
-            report(shared, session, &Observed { command, slot, time, is_failed }, args);
+            let observed = Observed { command, slot, time, is_failed };
+            report(shared, session, &observed, args);
+            if session.blocked.is_some() {
+                note_blocked(shared, session, &observed, args);
+            }
         }
     }
 }
@@ -109,8 +114,9 @@ fn report(shared: &Shared, session: &Session, observed: &Observed, args: Args<'_
     if shared.monitors.is_active() && !observed.command.flags.contains(Flags::SCRIPT) {
         send_to_monitors(shared, session, observed.command, args, None);
     }
-    if shared.slow_log.wants(observed.time) && observed.command.name != "exec" {
-        note_slow(shared, session, observed, args);
+    let is_logged = observed.command.name != "exec" && session.blocked.is_none();
+    if is_logged && shared.slow_log.wants(observed.time) {
+        shared.slow_log.push(slow_command(shared, session, observed, args));
     }
     if shared.latency_events.threshold_ms() > 0 {
         let is_fast = observed.command.flags.contains(Flags::FAST);
@@ -158,16 +164,25 @@ fn send_to_monitors(
     shared.monitors.send(shared.clock.wall_us(), origin, shown.into_iter(), shared.clock.monotonic());
 }
 
+/// Remembers a command that has begun to wait, for the slow log after its wait.
 #[cold]
-fn note_slow(shared: &Shared, session: &Session, observed: &Observed, args: Args<'_>) {
-    shared.slow_log.push(SlowCommand {
+fn note_blocked(shared: &Shared, session: &mut Session, observed: &Observed, args: Args<'_>) {
+    let entry = slow_command(shared, session, observed, args);
+    if let Some(blocked) = &mut session.blocked {
+        blocked.slow_command = Some(entry);
+    }
+}
+
+#[cold]
+fn slow_command(shared: &Shared, session: &Session, observed: &Observed, args: Args<'_>) -> SlowCommand {
+    SlowCommand {
         id: 0,
         at: shared.clock.wall_us() / 1_000_000,
         time: observed.time,
         args: SlowCommand::shorten(without_secrets(observed.command, args).into_iter()),
         peer: session.client.peer.clone(),
         client_name: session.client.name.lock().clone(),
-    });
+    }
 }
 
 /// Returns the arguments with `(redacted)` in place of passwords.

@@ -47,6 +47,7 @@ fn has_value(shared: &Shared, scratch: &mut Scratch, key: &[u8]) -> bool {
 fn serve(shared: &Shared, scratch: &mut Scratch, watch_key: &[u8], waiter: &Waiter) -> Option<Vec<Vec<u8>>> {
     let (database, key) = watch_key.split_first()?;
     let thread = scratch.slot;
+    let begin = shared.clock.monotonic();
     let mut reply = Reply::new();
     reply.set_resp3(waiter.is_resp3);
     let mut attempts = Attempts::default();
@@ -80,7 +81,8 @@ fn serve(shared: &Shared, scratch: &mut Scratch, watch_key: &[u8], waiter: &Wait
         reply.error(failure.text().as_bytes());
         Vec::new()
     });
-    waiter.client.unblock(Unblocked { reply: reply.into_bytes(), needs_sync });
+    let time = shared.clock.monotonic().saturating_sub(begin);
+    waiter.client.unblock(Unblocked { reply: reply.into_bytes(), needs_sync, time });
     Some(changed)
 }
 

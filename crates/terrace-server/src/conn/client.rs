@@ -62,6 +62,8 @@ pub(crate) struct Unblocked {
     pub(crate) reply: Vec<u8>,
     /// True if the reply has to wait for a sync.
     pub(crate) needs_sync: bool,
+    /// Time that the command took after the wait.
+    pub(crate) time: Duration,
 }
 
 #[derive(Debug, Default)]

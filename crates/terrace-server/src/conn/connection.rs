@@ -146,6 +146,7 @@ impl Connection {
                 session.cancel_blocked(&self.shared, |reply| reply.error(b"UNBLOCKED the server ends"));
             }
             if let Some(unblocked) = session.client.take_unblocked() {
+                session.log_blocked(&self.shared, unblocked.time);
                 session.end_blocked(&unblocked);
             }
         }
@@ -394,6 +395,8 @@ impl Connection {
         } else {
             self.wait_for_other_turns().await;
         }
+        let is_end = self.worker.waiting_output.get() == 0;
+        self.worker.scratch.borrow().release_state(&self.shared.store, is_end);
         self.session.write_replies.clear();
         if self.session.client.is_over_limit(self.session.output.len()) {
             return false;

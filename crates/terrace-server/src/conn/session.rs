@@ -5,11 +5,13 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::blocked::Waiter;
 use super::client::{Client, Unblocked};
 use super::pubsub::ChannelKind;
 use crate::command::Command;
+use crate::metrics::SlowCommand;
 use crate::resp::{ArgRange, Parser, Reply};
 use crate::shared::Shared;
 use crate::store::{Mark, StoreWatch};
@@ -58,6 +60,8 @@ pub(crate) struct Blocked {
     pub(crate) deadline: Option<tokio::time::Instant>,
     /// The client wants no reply.
     pub(crate) is_silent: bool,
+    /// Entry of the slow log, with the time before the wait.
+    pub(crate) slow_command: Option<SlowCommand>,
 }
 
 /// Key of WATCH.
@@ -225,6 +229,19 @@ impl Session {
         }
     }
 
+    /// Adds the command that has waited to the slow log, if it took long without its wait: before
+    /// it, and `time` after it. The waiter got an element, or CLIENT UNBLOCK ended its wait.
+    pub(crate) fn log_blocked(&mut self, shared: &Shared, time: Duration) {
+        let entry = self.blocked.as_mut().and_then(|blocked| blocked.slow_command.take());
+        if let Some(mut entry) = entry {
+            entry.time += time;
+            entry.at = shared.clock.wall_us() / 1_000_000;
+            if shared.slow_log.wants(entry.time) {
+                shared.slow_log.push(entry);
+            }
+        }
+    }
+
     /// Ends the wait for an element with the bytes `reply`, unless another thread has ended it.
     pub(crate) fn cancel_blocked(&mut self, shared: &Shared, write: impl FnOnce(&mut Reply)) {
         let Some(blocked) = &mut self.blocked else { return };
@@ -234,7 +251,11 @@ impl Session {
             let mut reply = Reply::new();
             reply.set_resp3(self.is_resp3);
             write(&mut reply);
-            self.end_blocked(&Unblocked { reply: reply.into_bytes(), needs_sync: false });
+            self.end_blocked(&Unblocked {
+                reply: reply.into_bytes(),
+                needs_sync: false,
+                time: Duration::ZERO,
+            });
         }
     }
 

@@ -1,12 +1,16 @@
 //! Iterator below a scan: of the database, of an EXEC with its own writes, or of a shared store.
 
-use terrace::{DbIterator, TransactionIterator};
+use std::rc::Rc;
+
+use terrace::{DbIterator, ReadOptions, StateStamp, TransactionIterator};
 use terrace_store::{StoreIterator, TransactionIterator as StoreTransactionIterator};
 
+use super::kept_iter::{IterPlace, ReturnedIter};
 use crate::failure::CommandResult;
 
 enum Source {
     Database(Box<DbIterator>),
+    Kept(ReturnedIter),
     Transaction(Box<TransactionIterator>),
     Store(Box<StoreTransactionIterator>),
 }
@@ -16,6 +20,7 @@ macro_rules! either {
     ($iter:expr, $call:ident()) => {
         match $iter {
             Source::Database(iter) => iter.$call(),
+            Source::Kept(iter) => iter.$call(),
             Source::Transaction(iter) => iter.$call(),
             Source::Store(iter) => iter.$call(),
         }
@@ -32,6 +37,12 @@ pub(super) struct BaseIter {
 impl From<DbIterator> for BaseIter {
     fn from(iter: DbIterator) -> BaseIter {
         BaseIter { source: Source::Database(Box::new(iter)), is_reverse: false, is_started: false }
+    }
+}
+
+impl From<ReturnedIter> for BaseIter {
+    fn from(iter: ReturnedIter) -> BaseIter {
+        BaseIter { source: Source::Kept(iter), is_reverse: false, is_started: false }
     }
 }
 
@@ -54,6 +65,16 @@ impl BaseIter {
         self
     }
 
+    /// Lets the thread of `place` keep the iterator if it shows the database. It has the options
+    /// `options` and shows the state of `stamp`.
+    pub(super) fn keep(mut self, place: &Rc<IterPlace>, stamp: StateStamp, options: ReadOptions) -> BaseIter {
+        self.source = match self.source {
+            Source::Database(iter) => Source::Kept(place.lend(iter, stamp, options)),
+            other => other,
+        };
+        self
+    }
+
     /// Moves to the next entry. Returns false at the end.
     ///
     /// # Errors
@@ -72,6 +93,7 @@ impl BaseIter {
         }
         match &self.source {
             Source::Database(iter) => iter.status()?,
+            Source::Kept(iter) => iter.status()?,
             Source::Transaction(iter) => iter.status()?,
             Source::Store(iter) => iter.status()?,
         }

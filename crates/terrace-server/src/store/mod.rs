@@ -5,9 +5,11 @@
 //!   View    reads and writes of one command, or of one EXEC; commits one batch
 //!   layout  records as bytes            marker      the typed directory as bytes
 //!   object  values of many records      object_view their members
+//!   kept_iter  iterator for the next scan of the same members
 //!   series  one batch of several commands   read_view, view_commit  reads and commit of a view
 //!   gate    atomicity                   watch_table WATCH
 //!   key_events  notes about changed keys
+//!   mapped_pages  limit on the mapped pages of the process
 //!   expiry  deletes expired keys        garbage     deletes discarded objects and namespaces
 //!   backend database or shared store    front_end   the same commands on a shared store
 //! ```
@@ -23,9 +25,11 @@ mod expiry;
 mod front_end;
 mod garbage;
 mod gate;
+mod kept_iter;
 mod key_events;
 mod key_scan;
 mod layout;
+mod mapped_pages;
 mod marker;
 mod namespaces;
 mod object;
@@ -61,6 +65,7 @@ pub(crate) use key_events::{EventClass, KeyEvents};
 pub(crate) use key_scan::{KeyRange, ScannedKey, prefix_end};
 pub use layout::Layout;
 pub(crate) use layout::{DATABASES, Header, ValueType, space_bounds};
+pub(crate) use mapped_pages::MappedPagesJob;
 use marker::Spaces;
 pub(crate) use namespaces::Namespaces;
 pub(crate) use object::{MEMBER_PREFIX, Object};

@@ -13,12 +13,13 @@ use terrace::ReadOptions;
 
 use super::base_iter::BaseIter;
 use super::entry::{Entry, Replaced, StoredValue};
+use super::kept_iter::ScanBounds;
 use super::key_events::EventClass;
 use super::key_scan::prefix_end;
 use super::layout::{Header, Layout, ValueType, object_garbage_key};
 use super::marker;
-use super::object::{MEMBER_PREFIX, Object, member_bounds, member_prefix};
-use super::view::{View, damaged_record, not_in_raw_mode};
+use super::object::{MEMBER_PREFIX, Object};
+use super::view::{View, ViewData, damaged_record, not_in_raw_mode};
 use crate::failure::{CommandResult, Failure};
 
 /// Range of the member records of an object, by the bytes after the number of the object.
@@ -288,16 +289,44 @@ impl View<'_> {
 
     /// Returns an iterator over member records, in the order of their suffixes.
     pub(crate) fn members(&mut self, object: &Object, range: &MemberRange) -> CommandResult<MemberScan> {
-        let prefix = member_prefix(object.value_type, object.number);
-        let bound = |suffix: &[u8]| [&prefix, suffix].concat();
+        let begin = range.begin.as_deref().unwrap_or_default();
+        self.members_between(object, begin, range.end.as_deref(), range.is_reverse)
+    }
+
+    /// Returns an iterator over the member records from the suffix `begin` to the suffix `end`,
+    /// which is not included.
+    pub(crate) fn members_between(
+        &mut self,
+        object: &Object,
+        begin: &[u8],
+        end: Option<&[u8]>,
+        is_reverse: bool,
+    ) -> CommandResult<MemberScan> {
+        let bounds = ScanBounds::new(object, begin, end);
+        let kept = match &self.data {
+            ViewData::Database(db) if self.unchanged_since.is_some() => {
+                self.scratch.iter_place.take(db, &bounds)
+            }
+            _ => None,
+        };
+        let iter = match kept {
+            Some(iter) => iter.into(),
+            None => self.member_iter(&bounds)?,
+        };
+        Ok(MemberScan { iter: iter.reverse(is_reverse) })
+    }
+
+    /// Returns a new iterator over the records between `bounds`. A worker keeps it if it shows the
+    /// state of a stamp.
+    fn member_iter(&mut self, bounds: &ScanBounds<'_>) -> CommandResult<BaseIter> {
         let mut options: ReadOptions = self.read_options().clone();
-        options.lower_bound = Some(bound(range.begin.as_deref().unwrap_or_default()));
-        options.upper_bound = Some(match &range.end {
-            Some(end) => bound(end),
-            None => member_bounds(object.value_type, object.number).1,
-        });
-        let iter = self.base_iter(options)?;
-        Ok(MemberScan { iter: iter.reverse(range.is_reverse) })
+        options.lower_bound = Some(bounds.lower());
+        options.upper_bound = Some(bounds.upper());
+        let iter = self.base_iter(&options)?;
+        Ok(match self.unchanged_since {
+            Some(stamp) if !self.scratch.can_wait => iter.keep(&self.scratch.iter_place, stamp, options),
+            _ => iter,
+        })
     }
 
     /// Copies `object` with all of its members. No record names the copy yet.

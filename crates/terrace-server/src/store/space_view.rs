@@ -85,7 +85,7 @@ impl View<'_> {
         let mut options = ReadOptions::default();
         options.lower_bound = Some(garbage_prefix().to_vec());
         options.upper_bound = prefix_end(garbage_prefix());
-        let mut records = self.base_iter(options)?;
+        let mut records = self.base_iter(&options)?;
         let mut spaces = Vec::new();
         while records.step()? {
             spaces.extend(parse_garbage_key(records.key()));

@@ -8,12 +8,15 @@
 //!
 //! A view shows no expired key. Its clock stands still, so that all commands of an EXEC agree.
 
+use std::rc::Rc;
+
 use terrace::{Db, Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch};
 use terrace_store::KeyRange as StoreRange;
 
 use super::base_iter::BaseIter;
 use super::entry::{Entry, Replaced};
 use super::front_end::StoreTransaction;
+use super::kept_iter::IterPlace;
 use super::key_events::{EventClass, KeyEvent};
 use super::key_scan::{KeyRange, KeyScan};
 use super::layout::{Header, Layout, ValueType, expiry_key};
@@ -39,6 +42,7 @@ pub(crate) struct Scratch {
     pub(crate) is_script_thread: bool,
     pub(super) batch: WriteBatch,
     pub(super) series: Series,
+    pub(super) iter_place: Rc<IterPlace>,
     /// Number of commands that still read from snapshots, because writers have interfered.
     pub(super) snapshot_commands: u32,
     pub(super) record_key: Vec<u8>,
@@ -54,6 +58,7 @@ impl Scratch {
             is_script_thread: false,
             batch: WriteBatch::new(),
             series: Series::default(),
+            iter_place: Rc::default(),
             snapshot_commands: 0,
             record_key: Vec::new(),
             record_value: Vec::new(),
@@ -478,24 +483,25 @@ impl<'a> View<'a> {
         let now_ms = self.now_ms();
         let space = self.space(database)?;
         let options = range.read_options(self.store.layout, space, &self.read);
-        let iter = self.base_iter(options)?;
+        let iter = self.base_iter(&options)?;
         Ok(KeyScan::new(iter, self.store.layout, range, now_ms))
     }
 
     /// Returns an iterator of the engine, own writes of an EXEC included.
-    pub(super) fn base_iter(&mut self, mut options: ReadOptions) -> CommandResult<BaseIter> {
+    pub(super) fn base_iter(&mut self, options: &ReadOptions) -> CommandResult<BaseIter> {
         self.check_no_series()?;
         let iter = match &mut self.data {
-            ViewData::Database(db) => db.raw_iter_with(&options).into(),
+            ViewData::Database(db) => db.raw_iter_with(options).into(),
             ViewData::Exec(transaction) => {
                 // The transaction has a snapshot of its own.
+                let mut options = options.clone();
                 options.snapshot = None;
                 transaction.raw_iter_with(&options)?.into()
             }
             ViewData::Store(transaction) => {
                 transaction.begin(self.scratch.can_wait)?;
-                let start = options.lower_bound.unwrap_or_default();
-                transaction.iter(&StoreRange { start, end: options.upper_bound })?.into()
+                let start = options.lower_bound.clone().unwrap_or_default();
+                transaction.iter(&StoreRange { start, end: options.upper_bound.clone() })?.into()
             }
         };
         // The iterator keeps the state of its creation.

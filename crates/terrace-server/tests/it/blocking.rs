@@ -98,6 +98,52 @@ fn check(script: &[Step], expected: &[&str]) {
     }
 }
 
+/// Tells whether the slow log shows a command that pops an element, while a client waits and after
+/// each kind of end of its wait.
+fn slow_log_of_waits(address: std::net::SocketAddr) -> Vec<(&'static str, bool)> {
+    let mut observer = Observer(Client::connect(address));
+    observer.0.check(&[("CONFIG SET slowlog-log-slower-than 0", "OK")]);
+    let mut seen = Vec::new();
+    for (end, line) in
+        [("element", "BZPOPMIN q 0"), ("timeout", "BLPOP l 0.2"), ("disconnection", "BLPOP l 0")]
+    {
+        observer.0.check(&[("SLOWLOG RESET", "OK")]);
+        let mut waiter = Client::connect(address);
+        waiter.send(&line.split(' ').collect::<Vec<_>>());
+        if end != "timeout" {
+            observer.wait_until_blocked(&waiter);
+            seen.push(("wait", observer.0.run("SLOWLOG GET").contains("POP")));
+        }
+        match end {
+            "element" => {
+                observer.0.check(&[("ZADD q 1 a", ":1")]);
+                waiter.reply();
+            }
+            "timeout" => drop(waiter.reply()),
+            _ => {
+                let address = waiter.local_address();
+                drop(waiter);
+                observer.wait_until_closed(address);
+            }
+        }
+        seen.push((end, observer.0.run("SLOWLOG GET").contains("POP")));
+    }
+    seen
+}
+
+#[test]
+fn slow_log_shows_a_wait_after_its_element() {
+    let expected =
+        [("wait", false), ("element", true), ("timeout", false), ("wait", false), ("disconnection", false)];
+    let dir = tempfile::tempdir().unwrap();
+    let server = ServerProcess::start(dir.path(), Layout::Typed, SyncMode::No);
+    assert_eq!(slow_log_of_waits(server.address), expected);
+    match RedisServer::start() {
+        Some(redis) => assert_eq!(slow_log_of_waits(redis.address), expected, "redis-server"),
+        None => eprintln!("NOT TESTED: redis-server 7.0 is not installed"),
+    }
+}
+
 #[test]
 fn first_blocked_first_served() {
     check(

@@ -49,6 +49,30 @@ impl Db {
         outcome
     }
 
+    /// Takes the pages of mapped tables out of the memory of the process. The system keeps them in
+    /// its page cache as long as it has memory, so a later read of them costs a short page fault.
+    ///
+    /// The system counts such pages as memory of the process, although it may take them back. A
+    /// long series of random gets counts all tables in the end.
+    ///
+    /// ```
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// db.flush()?;
+    /// db.release_mapped_pages();
+    /// assert!(db.contains(b"CH/Bern")?);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn release_mapped_pages(&self) {
+        let inner = &self.handle().inner;
+        let read_state = inner.read_state.current();
+        for file in read_state.version.levels.iter().flatten() {
+            inner.table_cache.advise_dontneed(file.table_ref());
+        }
+    }
+
     /// Options of this run, with the codec of the database if it is open for writing.
     pub(crate) fn options(&self) -> &Options {
         &self.handle().inner.options
@@ -65,5 +89,36 @@ impl Db {
 
     pub(crate) fn comparator(&self) -> &Arc<dyn Comparator> {
         self.handle().inner.comparator.user_comparator()
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(any(feature = "loom", feature = "shuttle"))))]
+mod tests {
+    use terrace_env::{Random, SeededRandom};
+
+    use super::*;
+
+    #[test]
+    fn mapped_pages_are_released() {
+        /// Number of values of 1 KiB. Other tests of the process map less at the same time.
+        const VALUES: u32 = 32 << 10;
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::default().create_if_missing(true);
+        let db = Db::open(dir.path(), &options).unwrap();
+        let random = SeededRandom::new(7);
+        for number in 0..VALUES {
+            let value: Vec<u8> = (0..128).flat_map(|_| random.uniform(u64::MAX).to_le_bytes()).collect();
+            db.put(number.to_be_bytes(), value).unwrap();
+        }
+        db.compact_range(None, None).unwrap();
+        let read_all = || assert!((0..VALUES).all(|number| db.contains(number.to_be_bytes()).unwrap()));
+        let mapped = || options.env.fs.resident_mapped_bytes().unwrap();
+        read_all();
+        let before = mapped();
+        db.release_mapped_pages();
+        let after = mapped();
+        assert!(before > after + u64::from(VALUES << 9), "{before} bytes, then {after}");
+        read_all();
+        assert!(mapped() > after, "the pages return");
     }
 }

@@ -459,9 +459,7 @@ impl ReadState {
     pub(super) fn sources(&self, inner: &DbInner, options: &ReadOptions) -> Vec<ChildIter> {
         let range = KeyRange { begin: options.lower_bound.as_deref(), end: options.upper_bound.as_deref() };
         let read_options = BlockReadOptions::from_read_options(options);
-        // Exactly, because a child iterator is large.
-        let count = self.non_empty_memtables().count() + self.version.count_child_iters(range);
-        let mut sources = Vec::with_capacity(count);
+        let mut sources = Vec::new();
         sources.extend(self.non_empty_memtables().map(|memtable| ChildIter::Memtable(memtable.iter())));
         sources.extend(self.version.child_iters(&inner.table_cache, read_options, range));
         sources

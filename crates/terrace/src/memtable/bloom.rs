@@ -29,6 +29,27 @@ pub(super) struct MemtableBloom {
     words: Box<[AtomicU64]>,
 }
 
+/// Bits of a key in a filter.
+pub(super) struct BloomBits<'a> {
+    word: &'a AtomicU64,
+    bits: u64,
+}
+
+impl BloomBits<'_> {
+    /// Adds the key to the filter.
+    #[inline]
+    pub(super) fn set(&self, mode: InsertMode) {
+        let BloomBits { word, bits } = *self;
+        // A store takes the cache line from all other processors, a load does not.
+        if word.load(Ordering::Relaxed) & bits != bits {
+            match mode {
+                InsertMode::Concurrent => drop(word.fetch_or(bits, Ordering::Relaxed)),
+                InsertMode::Exclusive => word.store(word.load(Ordering::Relaxed) | bits, Ordering::Relaxed),
+            }
+        }
+    }
+}
+
 impl MemtableBloom {
     /// Creates the filter of a memtable of about `memtable_bytes` bytes.
     pub(super) fn new(memtable_bytes: usize) -> MemtableBloom {
@@ -42,19 +63,13 @@ impl MemtableBloom {
         size_of_val(&*self.words)
     }
 
+    /// Returns the bits of `user_key`, which a writer sets later, and prefetches their word.
     #[inline]
-    pub(super) fn add(&self, user_key: &[u8], mode: InsertMode) {
-        if mutant!(MemtableBloomOmitsShortKeys) && user_key.len() < 8 {
-            return;
-        }
+    pub(super) fn prefetch_bits(&self, user_key: &[u8]) -> BloomBits<'_> {
         let (word, bits) = self.probe(user_key);
-        // A store takes the cache line from all other processors, a load does not.
-        if word.load(Ordering::Relaxed) & bits != bits {
-            match mode {
-                InsertMode::Concurrent => drop(word.fetch_or(bits, Ordering::Relaxed)),
-                InsertMode::Exclusive => word.store(word.load(Ordering::Relaxed) | bits, Ordering::Relaxed),
-            }
-        }
+        terrace_env::prefetch(word, size_of::<u64>());
+        let is_omitted = mutant!(MemtableBloomOmitsShortKeys) && user_key.len() < 8;
+        BloomBits { word, bits: if is_omitted { 0 } else { bits } }
     }
 
     /// Returns false only if `user_key` was never added.
@@ -111,7 +126,8 @@ mod tests {
             let bloom = MemtableBloom::new(20_000 * 64);
             for i in 0..20_000u32 {
                 let is_even = i.is_multiple_of(2);
-                bloom.add(&key(i), if is_even { InsertMode::Exclusive } else { InsertMode::Concurrent });
+                let mode = if is_even { InsertMode::Exclusive } else { InsertMode::Concurrent };
+                bloom.prefetch_bits(&key(i)).set(mode);
             }
             assert!((0..20_000).all(|i| bloom.may_contain(&key(i))), "{key_size}");
             let false_positives = (20_000..120_000).filter(|&i| bloom.may_contain(&key(i))).count();

@@ -151,10 +151,8 @@ impl BTree {
     /// Adds a record. `mode` says whether other threads insert at the same time.
     #[inline]
     pub(crate) fn insert(&self, user_key: &[u8], trailer: u64, value: &[u8], mode: InsertMode) {
+        let bloom_bits = self.bloom.as_ref().map(|bloom| bloom.prefetch_bits(user_key));
         let record = self.context.arena.add_record(user_key, trailer, value, mode);
-        if let Some(bloom) = &self.bloom {
-            bloom.add(user_key, mode);
-        }
         let mut turn = 0;
         while self
             .try_append(user_key, record, mode)
@@ -162,6 +160,11 @@ impl BTree {
             .is_none()
         {
             spin_or_yield(&mut turn);
+        }
+        // No reader looks for this version before the publication of its sequence number. The word
+        // has come into the cache meanwhile.
+        if let Some(bits) = bloom_bits {
+            bits.set(mode);
         }
     }
 

@@ -6,9 +6,11 @@
 //! ```
 //!
 //! A key with a single version is its record alone. Each of several versions has a node with a link
-//! to the next older version and a jump link to a much older one (a skew-binary jump list, after
-//! Myers). A search for an old version of a key with many versions takes a logarithmic number of
-//! steps.
+//! to the next older version and a jump link. One version in eight is a *landmark*. The others jump
+//! to the landmark before them, and landmarks jump to much older landmarks (a skew-binary jump
+//! list, after Myers). A search for an old version of a key with many versions takes a logarithmic
+//! number of steps. An overwrite reads only the newest version: few older ones are in the cache of
+//! the processor.
 //!
 //! The order is by sequence number, not by arrival: writers that take consecutive sequence numbers
 //! may arrive in the opposite order. One thread at a time adds versions, under the latch of the
@@ -21,6 +23,12 @@ use terrace_format::key;
 
 use super::arena::{Arena, ArenaPtr, ArenaRecord, RecordPtr};
 use super::tagged_ptr::{AtomicTaggedPtr, Tag, TaggedPtr};
+
+/// Size of a short record with its header, in bytes. Longer ones begin in other cache lines.
+const TYPICAL_RECORD_SIZE: usize = 96;
+
+/// Distance between landmarks, in versions.
+const LANDMARK_PERIOD: usize = 8;
 
 /// Pointer to the versions of one key, as slots and nodes store it.
 #[derive(Clone, Copy, PartialEq)]
@@ -94,7 +102,12 @@ impl<'a> VersionChain<'a> {
     pub(super) fn newest_record_ptr(self) -> RecordPtr {
         match self.head {
             VersionChainPtr::Single(record) => record,
-            VersionChainPtr::Multiple(node) => self.node(node).record,
+            VersionChainPtr::Multiple(node) => {
+                // An insert allocates the node after its record, so both come into the cache at the
+                // same time.
+                self.arena.prefetch_before(node, TYPICAL_RECORD_SIZE);
+                self.node(node).record
+            }
         }
     }
 
@@ -167,14 +180,19 @@ impl<'a> VersionChain<'a> {
         VersionChain { head: VersionChainPtr::Multiple(node), ..self }
     }
 
-    /// Returns the jump target of a new version before this chain. Two jumps of equal length are
-    /// joined to one.
+    /// Returns the jump target of a new version before this chain. For a landmark, two jumps of
+    /// equal length are joined to one.
     fn jump_for_newer(self) -> VersionChain<'a> {
-        let far = self.jump_target();
+        let depth = self.depth();
+        let landmark = if depth.is_multiple_of(LANDMARK_PERIOD) { self } else { self.jump_target() };
+        if !(depth + 1).is_multiple_of(LANDMARK_PERIOD) {
+            return landmark;
+        }
+        let far = landmark.jump_target();
         let farther = far.jump_target();
-        let near_distance = self.depth() - far.depth();
+        let near_distance = landmark.depth() - far.depth();
         let far_distance = far.depth() - farther.depth();
-        if near_distance == far_distance { farther } else { self }
+        if near_distance == far_distance { farther } else { landmark }
     }
 
     fn newest_trailer(self) -> u64 {

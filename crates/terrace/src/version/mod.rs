@@ -304,11 +304,6 @@ impl Version {
         })
     }
 
-    /// Returns the number of iterators that [`Version::child_iters`] returns.
-    pub(crate) fn count_child_iters(&self, range: KeyRange<'_>) -> usize {
-        self.runs_in_range(range).count()
-    }
-
     /// Returns an iterator over each file that may hold a key in `range` and an entry after the
     /// sequence number `since`.
     pub(crate) fn child_iters_newer_than(

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use super::Call;
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
-use crate::store::{EventClass, MemberRange, MemberScan, Object, Replaced, ValueType, View};
+use crate::store::{EventClass, MemberScan, Object, Replaced, ValueType, View};
 
 pub(super) use add::{AddOptions, add_scores, zadd, zincrby};
 pub(super) use combine::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
@@ -116,7 +116,7 @@ impl SortedSet {
 
     /// Returns the members by score, or in the opposite order.
     pub(super) fn scan(&self, view: &mut View<'_>, is_reverse: bool) -> CommandResult<ScoreScan> {
-        self.scan_bounds(view, vec![BY_SCORE], vec![BY_SCORE + 1], is_reverse)
+        self.scan_between(view, &[BY_SCORE], &[BY_SCORE + 1], is_reverse)
     }
 
     /// Returns the members whose records are in a range.
@@ -128,13 +128,18 @@ impl SortedSet {
         is_reverse: bool,
     ) -> CommandResult<ScoreScan> {
         // An iterator needs its bounds in order.
-        let end = end.max(begin.clone());
-        let range = MemberRange { begin: Some(begin), end: Some(end), is_reverse };
-        Ok(ScoreScan {
-            scan: view.members(&self.object, &range)?,
-            examined: 0,
-            can_wait: view.scratch.can_wait,
-        })
+        self.scan_between(view, &begin, begin.as_slice().max(&end), is_reverse)
+    }
+
+    fn scan_between(
+        &self,
+        view: &mut View<'_>,
+        begin: &[u8],
+        end: &[u8],
+        is_reverse: bool,
+    ) -> CommandResult<ScoreScan> {
+        let scan = view.members_between(&self.object, begin, Some(end), is_reverse)?;
+        Ok(ScoreScan { scan, examined: 0, can_wait: view.scratch.can_wait })
     }
 }
 
