@@ -4,6 +4,7 @@
 //!   00 "terrace.serve"         format:2 flags:2 crc:4
 //!   00 "terrace.serve" 01      next object number:8 crc:4
 //!   00 "terrace.serve" 02      16 x space:2, crc:4
+//!   00 "terrace.serve" 03 guard:1    the same, in a shared store
 //! ```
 //!
 //! Integers are big-endian. The CRC-32C covers the bytes before it.
@@ -16,6 +17,9 @@ pub(crate) const MARKER_KEY: &[u8] = b"\x00terrace.serve";
 pub(crate) const NUMBERS_KEY: &[u8] = b"\x00terrace.serve\x01";
 /// Key of the map of namespaces.
 pub(crate) const SPACES_KEY: &[u8] = b"\x00terrace.serve\x02";
+/// Number of guards of the map in a shared store, below etcd's limit on the operations of a
+/// transaction.
+const MAP_GUARDS: u8 = 64;
 /// Version of the typed layout.
 const FORMAT: u16 = 1;
 /// Flag of a directory that has or had values of other types than strings. A program that does not
@@ -30,6 +34,21 @@ pub(crate) type Spaces = [u16; DATABASES];
 /// Map of a new directory.
 pub(crate) fn initial_spaces() -> Spaces {
     std::array::from_fn(|database| database as u16)
+}
+
+/// Returns the key of the guard of the map with the number `number`, modulo the number of guards.
+///
+/// A change of the map in a shared store writes all guards. Each other transaction reads one of them.
+/// A commit on TiKV locks the records that it has read, so with the map itself, all commits would
+/// follow each other.
+pub(super) fn map_guard_key(number: usize) -> Vec<u8> {
+    let guard = (number % usize::from(MAP_GUARDS)) as u8;
+    [MARKER_KEY, &[3, guard]].concat()
+}
+
+/// Returns the keys of all guards of the map.
+pub(super) fn map_guard_keys() -> impl Iterator<Item = Vec<u8>> {
+    (0..usize::from(MAP_GUARDS)).map(map_guard_key)
 }
 
 /// Returns the value of the marker.

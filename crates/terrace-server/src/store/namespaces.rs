@@ -1,6 +1,6 @@
 //! Namespaces of the Redis databases. FLUSHDB gives a database a new one, SWAPDB exchanges two.
 
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use terrace::Db;
 use terrace_sync::native_locks::Mutex;
@@ -14,6 +14,8 @@ pub(crate) struct Namespaces {
     spaces: [AtomicU16; DATABASES],
     /// Position in a shared store of the map that was read last.
     position: Mutex<u64>,
+    /// Number of guards that transactions of a shared store have taken.
+    guards: AtomicUsize,
 }
 
 impl Namespaces {
@@ -34,7 +36,11 @@ impl Namespaces {
 
     /// Creates the map `spaces`.
     pub(super) fn new(spaces: &Spaces) -> Namespaces {
-        Namespaces { spaces: spaces.map(AtomicU16::new), position: Mutex::new(0) }
+        Namespaces {
+            spaces: spaces.map(AtomicU16::new),
+            position: Mutex::new(0),
+            guards: AtomicUsize::new(0),
+        }
     }
 
     /// Installs the map that a shared store has at `position`, unless a later one is known.
@@ -47,6 +53,13 @@ impl Namespaces {
             *known = position;
             self.install(spaces);
         }
+    }
+
+    /// Returns the key of the guard of the map for the next transaction of a shared store. Neighbouring
+    /// transactions get different guards.
+    pub(super) fn next_guard(&self) -> Vec<u8> {
+        // Relaxed: any guard is correct.
+        marker::map_guard_key(self.guards.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns the namespace of `database`.

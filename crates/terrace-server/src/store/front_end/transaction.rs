@@ -1,9 +1,9 @@
 //! Reads and writes of one view in a store.
 //!
 //! ```text
-//!   first access   one request: snapshot, map of namespaces, records of the command's keys
+//!   first access   one request: snapshot, map of namespaces and its guard, records of the keys
 //!   later reads    the same snapshot, with the own writes
-//!   commit         one request: the writes, if the map and the records read are unchanged
+//!   commit         one request: the writes, if the guard and the records read are unchanged
 //! ```
 
 use std::collections::{BTreeSet, HashMap};
@@ -95,12 +95,15 @@ impl<'a> StoreTransaction<'a> {
                 record
             })
             .collect();
-        let mut keys: Vec<&[u8]> = vec![marker::SPACES_KEY];
+        let guard = self.namespaces.next_guard();
+        let mut keys: Vec<&[u8]> = vec![marker::SPACES_KEY, &guard];
         keys.extend(records.iter().map(Vec::as_slice));
         let mut options = TransactionOptions::default().sync(self.is_sync);
         options.memory = MEMORY;
         let mut transaction = self.store.begin_with(&options, &keys)?;
-        let stored = transaction.get(marker::SPACES_KEY)?;
+        // Each change of the map writes the guard, too.
+        transaction.get(&guard)?;
+        let stored = transaction.peek(marker::SPACES_KEY)?;
         let spaces = stored.as_deref().and_then(marker::decode_spaces);
         let spaces = spaces.ok_or(Failure::reply("ERR damaged: the map of the databases"))?;
         self.namespaces.install_newer(&spaces, transaction.snapshot_position());
@@ -131,7 +134,11 @@ impl<'a> StoreTransaction<'a> {
     /// Stores a record.
     pub(in crate::store) fn put(&mut self, record: &[u8], value: &[u8]) -> CommandResult {
         self.changed_objects.extend(member_number(record));
-        Ok(self.transaction()?.put(record, value)?)
+        let transaction = self.transaction()?;
+        if record == marker::SPACES_KEY {
+            marker::map_guard_keys().try_for_each(|guard| transaction.put(&guard, value))?;
+        }
+        Ok(transaction.put(record, value)?)
     }
 
     /// Deletes a record.
