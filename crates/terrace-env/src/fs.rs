@@ -450,8 +450,9 @@ pub trait LogFile: Debug + Send + Sync {
     /// records](LogFile::takes_large_records) has this method.
     ///
     /// An error leaves no part of the record, if the log [is intact](LogFile::is_intact). A crash
-    /// of the process leaves the record, or zeros from the start of one of its fragments to the
-    /// end of the file.
+    /// of the process leaves the record; or zeros from the start of one of its fragments to the
+    /// end of the file; or a file that ends within the record, at the end of a page. A power cut
+    /// does not keep this order, and may leave a file that ends with any sector.
     fn write_large_record(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
         let _ = (offset, parts);
         Err(FileError::new("write", Path::new("log"), io::ErrorKind::Unsupported.into()))

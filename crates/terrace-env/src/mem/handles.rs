@@ -62,6 +62,8 @@ impl Drop for MemFileHandle {
 
 /// Bytes of the header of a fragment.
 const LARGE_RECORD_HEAD: usize = 7;
+/// Page of the page cache, in bytes.
+const MEM_PAGE_SIZE: usize = 4096;
 
 /// File that is read from its start.
 pub(super) struct MemSequentialFile {
@@ -257,13 +259,27 @@ impl MemLogFile {
         state.change_file(self.handle.inode, FileChange::Write { offset, data: data.into() })
     }
 
-    /// Writes the fragments of a large record over zeros of the file, one block after the other.
-    fn write_large(&self, state: &mut MemFsState, mut offset: usize, mut bytes: &[u8]) -> io::Result<()> {
+    /// Writes the fragments of a large record to a file of `len` bytes: within the file one block
+    /// after the other, and then pages at its end.
+    fn write_large(
+        &self,
+        state: &mut MemFsState,
+        len: usize,
+        mut offset: usize,
+        mut bytes: &[u8],
+    ) -> io::Result<()> {
         while !bytes.is_empty() {
             let block_end = (offset + 1).next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
             let (now, later) = bytes.split_at(bytes.len().min(block_end - offset));
-            let (head, body) = now.split_at(now.len().min(LARGE_RECORD_HEAD));
-            self.write_within(state, offset, head, body)?;
+            if offset < len {
+                let (head, body) = now.split_at(now.len().min(LARGE_RECORD_HEAD));
+                self.write_within(state, offset, head, body)?;
+            } else {
+                // A kill can interrupt the call between any two pages.
+                let (first, second) = now.split_at(now.len() / 2 / MEM_PAGE_SIZE * MEM_PAGE_SIZE);
+                self.write(state, offset, first)?;
+                self.write(state, offset + first.len(), second)?;
+            }
             bytes = later;
             offset += now.len();
         }
@@ -336,11 +352,12 @@ impl LogFile for MemLogFile {
             .and_then(|start| Some((start, start.checked_add(bytes.len())?)))
             .ok_or_else(|| fail(io::ErrorKind::FileTooLarge.into()))?;
         let len = state.file_content(self.handle.inode).map_err(&fail)?.live.len();
+        self.write_large(&mut state, len, start, &bytes).map_err(&fail)?;
         let new_len = (end + MIN_LOG_END_ZEROS as usize).next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
-        if new_len > len {
-            state.change_file(self.handle.inode, FileChange::SetLen(new_len)).map_err(&fail)?;
+        if new_len <= len {
+            return Ok(());
         }
-        self.write_large(&mut state, start, &bytes).map_err(fail)
+        state.change_file(self.handle.inode, FileChange::SetLen(new_len)).map_err(fail)
     }
 
     fn is_intact(&self) -> bool {

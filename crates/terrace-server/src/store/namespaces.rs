@@ -55,8 +55,8 @@ impl Namespaces {
         }
     }
 
-    /// Returns the key of the guard of the map for the next transaction of a shared store. Neighbouring
-    /// transactions get different guards.
+    /// Returns the key of the guard of the map for the next transaction of a shared store.
+    /// Neighbouring transactions get different guards.
     pub(super) fn next_guard(&self) -> Vec<u8> {
         // Relaxed: any guard is correct.
         marker::map_guard_key(self.guards.fetch_add(1, Ordering::Relaxed))

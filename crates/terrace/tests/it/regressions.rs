@@ -115,12 +115,12 @@ fn empty_batch_is_not_a_close_marker() {
     assert!(prefix < 100);
 }
 
-/// Symptom: after a power cut during a write of a large record, replay recovered writes from after a
-/// lost page. Cause: the file ended within the record, so replay took the log for that of another
-/// program, whose sequence numbers may have gaps. Guarantee: a mapped log ends with a block at any
-/// moment.
+/// Symptom: after a power cut during a write of a large record, replay recovered writes from after
+/// a lost page. Cause: the file ended within the record and not with a block, so replay took the log
+/// for that of another program, whose sequence numbers may have gaps. Guarantee: only writes before
+/// a lost page are recovered.
 #[test]
-fn log_ends_with_a_block_during_a_large_write() {
+fn log_that_ends_within_a_large_record() {
     let fs = Arc::new(MemFs::new());
     let db = Db::open("db", &options(Arc::clone(&fs) as _)).unwrap();
     for n in 0..99 {

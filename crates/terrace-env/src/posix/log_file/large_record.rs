@@ -1,18 +1,17 @@
-//! Large records of a mapped log, from the caller's slices.
+//! Large records of a mapped log: one system call from the caller's slices.
 //!
 //! ```text
 //!   block                block                block
 //!   +--------------------+--------------------+--------------------+
 //!   | records | part 1   | part 2             | part 3   | zeros   |
 //!   +--------------------+--------------------+--------------------+
-//!                        ^ 1. the file grows, by one ftruncate
-//!             ^ 2.       ^ 3.                 ^ 4. two system calls for each block
+//!             ^ 1. into the zeros of the file
+//!                        ^ 2. one pwritev at the end of the file, with the zeros
 //! ```
 //!
-//! New pages of the page cache cost less by a system call than by page faults. As in every write to
-//! a mapped log, the file ends with a block at any moment, also after a kill or a power cut: the
-//! replay recognises a log of Terrace by its end. The first bytes of a block, which have the header
-//! of its fragment, come last. So a kill leaves zeros, which readers take for the end of the log.
+//! New pages of the page cache cost less by a system call than by page faults. A process that is
+//! killed during step 2 leaves a file that ends within the record, with a page. Readers take this
+//! for the end of the log.
 
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
@@ -56,46 +55,53 @@ fn total_len(slices: &[IoSlice<'_>]) -> u64 {
 }
 
 impl PosixLogFile {
-    /// Writes `parts` from `offset` on. After an error, the file has zeros there.
+    /// Writes `parts` from `offset` on. After an error, the file is as before.
     pub(super) fn write_large(&self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
         let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
-        let end = offset.checked_add(len).ok_or(io::ErrorKind::FileTooLarge)?;
-        let old_len = self.len.load(Ordering::Relaxed);
-        let grown_len = end
-            .checked_add(MIN_LOG_END_ZEROS)
+        let new_len = offset
+            .checked_add(len + MIN_LOG_END_ZEROS)
             .and_then(|end| end.checked_next_multiple_of(LOG_FILE_BLOCK_SIZE))
             .ok_or(io::ErrorKind::FileTooLarge)?;
-        let new_len = grown_len.max(old_len);
-        if new_len > old_len {
-            self.growth.lock().size_limit.check(new_len)?;
-            self.file.with(|file| file.set_len(new_len))?;
-            self.len.store(new_len, Ordering::Relaxed);
-        }
-        // Stores need allocated space up to the end of the file, so the new zeros are written, too.
-        let zeros = if new_len > old_len { &LOG_ZEROS[..(new_len - end) as usize] } else { &[] };
-        self.write_blocks(offset, Parts { first: &[], rest: parts }, end, zeros)
-            .inspect_err(|_| self.clear_from(offset))?;
-        let mut growth = self.growth.lock();
-        if new_len > old_len && growth.allocated >= old_len {
-            growth.allocated = growth.allocated.max(new_len);
-            self.store_end.store(new_len.min(self.capacity), Ordering::Relaxed);
-        }
-        Ok(())
+        self.write_parts(offset, Parts { first: &[], rest: parts }, new_len)
+            .inspect_err(|_| self.clear_from(offset))
     }
 
-    /// Writes `parts`, which end at `end`, and then `zeros`.
-    fn write_blocks(&self, mut offset: u64, mut parts: Parts<'_>, end: u64, zeros: &[u8]) -> io::Result<()> {
-        while offset < end {
+    fn write_parts(&self, mut offset: u64, mut parts: Parts<'_>, new_len: u64) -> io::Result<()> {
+        let old_len = self.len.load(Ordering::Relaxed);
+        while offset < old_len {
             let block_end = (offset + 1).next_multiple_of(LOG_FILE_BLOCK_SIZE);
             let mut slices = parts.take(block_end - offset);
-            let len = total_len(&slices);
-            if offset + len == end {
-                slices.push(IoSlice::new(zeros));
-            }
             let Some((head, body)) = slices.split_first_mut() else { break };
-            self.pwrite_all(offset + head.len() as u64, body)?;
+            let head_len = head.len() as u64;
+            let body_len = total_len(body);
+            // A kill between the two calls leaves zeros in the head.
+            self.pwrite_all(offset + head_len, body)?;
             self.pwrite_all(offset, std::slice::from_mut(head))?;
+            offset += head_len + body_len;
+        }
+        if new_len <= old_len {
+            return Ok(());
+        }
+        let mut growth = self.growth.lock();
+        growth.size_limit.check(new_len)?;
+        loop {
+            let mut slices = parts.take(u64::MAX);
+            let len = total_len(&slices);
+            let is_last = slices.len() < MAX_SLICES;
+            if is_last {
+                slices.push(IoSlice::new(&LOG_ZEROS[..(new_len - offset - len) as usize]));
+            }
+            self.pwrite_all(offset, &mut slices)?;
             offset += len;
+            if is_last {
+                break;
+            }
+        }
+        self.len.store(new_len, Ordering::Relaxed);
+        if growth.allocated >= old_len {
+            // Written pages have space, so they take stores.
+            growth.allocated = growth.allocated.max(new_len);
+            self.store_end.store(new_len.min(self.capacity), Ordering::Relaxed);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@
 //! - The next record has a sequence number above the next one.
 //!
 //! Another program continues a log at its end: after its close, or after the zeros that a killed
-//! process has left. It leaves no unused bytes at the new end.
+//! process has left. It leaves no unused bytes at the new end, or an end within a sector.
 //!
 //! Damage is reported to the info log and to the [`RecoveryReport`], or as an error with
 //! `paranoid_checks`. An incomplete record at the end of a log is not damage: there the process was
@@ -21,7 +21,7 @@ use terrace_env::Env;
 use terrace_format::batch::{self, BatchRef};
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, SequenceNumber};
-use terrace_format::log::{Continuity, LOG_BLOCK_SIZE, LogEnd, LogItem, LogReader};
+use terrace_format::log::{Continuity, LogEnd, LogItem, LogReader};
 use terrace_format::{DecodeError, DecodeErrorKind};
 use terrace_sync::mutant;
 
@@ -34,6 +34,9 @@ use crate::info_log::Logger;
 use crate::memtable::{ChunkPool, Memtable};
 use crate::sync::Arc;
 use crate::version::{ClosedLog, LogWriteMethod};
+
+/// Smallest unit of a file that a power cut keeps or loses, in bytes.
+const MIN_SECTOR_SIZE: u64 = 512;
 
 /// Arguments of a replay.
 pub(super) struct LogReplay<'a> {
@@ -275,11 +278,12 @@ impl LogReplay<'_> {
         Ok(ReplayFlow::Continue)
     }
 
-    /// Returns true if a log ends as a mapped log does: at the end of a block, without a complete
-    /// record there. The last bytes are zeros, or parts of a record that a crash interrupted. The
-    /// log of another program ends at any byte, and with a record if that is the end of a block.
+    /// Returns true if a log ends as a mapped log does: at the end of a sector, without a complete
+    /// record there. The last bytes are zeros up to the end of a block, or parts of a record that a
+    /// crash interrupted. The log of another program ends at any byte, and with a record if that is
+    /// the end of a sector.
     fn has_mapped_end(&self, path: &Path) -> Result<bool> {
-        if !self.env.fs.file_size(path)?.is_multiple_of(LOG_BLOCK_SIZE as u64) {
+        if !self.env.fs.file_size(path)?.is_multiple_of(MIN_SECTOR_SIZE) {
             return Ok(false);
         }
         let mut reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
