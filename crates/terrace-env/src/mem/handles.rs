@@ -346,18 +346,18 @@ impl LogFile for MemLogFile {
         if self.closed.load(Ordering::Relaxed) {
             return Err(fail(io::Error::other("the log file is closed")));
         }
-        let bytes = parts.concat();
+        let mut bytes = parts.concat();
         let (start, end) = usize::try_from(offset)
             .ok()
             .and_then(|start| Some((start, start.checked_add(bytes.len())?)))
             .ok_or_else(|| fail(io::ErrorKind::FileTooLarge.into()))?;
         let len = state.file_content(self.handle.inode).map_err(&fail)?.live.len();
-        self.write_large(&mut state, len, start, &bytes).map_err(&fail)?;
         let new_len = (end + MIN_LOG_END_ZEROS as usize).next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
-        if new_len <= len {
-            return Ok(());
+        if new_len > len {
+            // The same call writes the zeros at the end, so that its last page is whole.
+            bytes.resize(new_len - start, 0);
         }
-        state.change_file(self.handle.inode, FileChange::SetLen(new_len)).map_err(fail)
+        self.write_large(&mut state, len, start, &bytes).map_err(fail)
     }
 
     fn is_intact(&self) -> bool {
