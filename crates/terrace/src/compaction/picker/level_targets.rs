@@ -35,7 +35,8 @@ const LEVELDB_LEVEL_1_MAX_BYTES: f64 = 10.0 * 1_048_576.0;
 pub(crate) enum MaxLevelSizes {
     /// The larger one of the target and the size that LevelDB allows.
     Larger,
-    /// The smaller one: LevelDB then has nothing to compact, and few versions are hidden.
+    /// The smaller one, and at least LevelDB's size of level 1: LevelDB then has nothing to compact,
+    /// few versions are hidden, and a small database needs no further compaction.
     Smaller,
 }
 
@@ -115,7 +116,7 @@ impl LevelTargets {
         let target = self.target_size(level) as f64;
         match max_sizes {
             MaxLevelSizes::Larger => leveldb_max_bytes(level).max(target),
-            MaxLevelSizes::Smaller => leveldb_max_bytes(level).min(target),
+            MaxLevelSizes::Smaller => leveldb_max_bytes(level).min(target.max(LEVELDB_LEVEL_1_MAX_BYTES)),
         }
     }
 }

@@ -362,6 +362,8 @@ pub(super) mod tests {
         let set = set("3 1 900 a@2 z@2\n 4 2 1000 a@1 z@1");
         assert_eq!(text(pick(&set, None, MaxLevelSizes::Larger, &LIMITS)), "nothing");
         assert_eq!(text(pick(&set, None, MaxLevelSizes::Smaller, &LIMITS)), "3 to 4: 1 + 2, above ");
+        let small = self::set("1 1 9 a@2 z@2\n 2 2 1 a@1 z@1");
+        assert_eq!(text(pick(&small, None, MaxLevelSizes::Smaller, &LIMITS)), "nothing");
     }
 
     #[track_caller]
