@@ -36,7 +36,8 @@ impl Call<'_> {
         let waiter = self.shared.blocked.insert(&session.client, session.is_resp3, wanted, command);
         // A time that the clock cannot represent is without end.
         let deadline = timeout.and_then(|timeout| tokio::time::Instant::now().checked_add(timeout));
-        session.blocked = Some(Blocked { waiter, deadline, is_silent: false, slow_command: None });
+        let blocked = Blocked { waiter, deadline, is_silent: false, slow_command: None };
+        session.blocked = Some(Box::new(blocked));
     }
 }
 

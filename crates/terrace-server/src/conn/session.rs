@@ -106,7 +106,7 @@ pub(crate) struct Session {
     /// Channels, patterns and shard channels.
     pub(crate) subscriptions: [BTreeSet<Vec<u8>>; 3],
     /// Command that waits for an element. The connection runs no other command meanwhile.
-    pub(crate) blocked: Option<Blocked>,
+    pub(crate) blocked: Option<Box<Blocked>>,
     /// The connection ends after the replies.
     pub(crate) should_close: bool,
     /// Parts of the turn's replies that acknowledge a write. Only in the mode `always`.
