@@ -116,9 +116,9 @@ fn empty_batch_is_not_a_close_marker() {
 }
 
 /// Symptom: after a power cut during a write of a large record, replay recovered writes from after
-/// a lost page. Cause: the file ended within the record and not with a block, so replay took the log
-/// for that of another program, whose sequence numbers may have gaps. Guarantee: only writes before
-/// a lost page are recovered.
+/// a lost page. Cause: the file ended within the record and not with a block, so replay took the
+/// log for that of another program, whose sequence numbers may have gaps. Guarantee: only writes
+/// before a lost page are recovered.
 #[test]
 fn log_that_ends_within_a_large_record() {
     let fs = Arc::new(MemFs::new());

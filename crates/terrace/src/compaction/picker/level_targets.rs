@@ -35,8 +35,8 @@ const LEVELDB_LEVEL_1_MAX_BYTES: f64 = 10.0 * 1_048_576.0;
 pub(crate) enum MaxLevelSizes {
     /// The larger one of the target and the size that LevelDB allows.
     Larger,
-    /// The smaller one, and at least LevelDB's size of level 1: LevelDB then has nothing to compact,
-    /// few versions are hidden, and a small database needs no further compaction.
+    /// The smaller one, and at least LevelDB's size of level 1: LevelDB then has nothing to
+    /// compact, few versions are hidden, and a small database needs no further compaction.
     Smaller,
 }
 
