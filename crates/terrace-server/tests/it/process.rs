@@ -21,7 +21,7 @@ const READY: &str = "ready at ";
 pub(crate) struct ServerProcess {
     pub(crate) address: SocketAddr,
     child: Child,
-    /// Kept open: after a minute, the runner of tests writes a line, and ends if nobody can read.
+    /// Kept open: after a minute, the runner of tests writes a line, which fails on a closed pipe.
     _output: BufReader<ChildStdout>,
 }
 

@@ -30,7 +30,7 @@ const MOVE_TIME: Duration = Duration::from_secs(600);
 
 /// Moves the safe point to the age `age` until the cluster is dropped.
 pub(super) fn start(cluster: &Cluster, layout: &Arc<Layout>, age: Duration) {
-    // Nobody waits for the end. The task ends with the threads of the cluster.
+    // No caller waits for the end. The task ends with the threads of the cluster.
     drop(cluster.threads.start(run(cluster.requester(), Arc::clone(layout), age)));
 }
 

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! 1. Twelve flushes, or six small ones, become one sorted run, which is one level. If no level is
-//!    free, or the next run is smaller, they are compacted together with it.
+//!    free, or the next run has at most four fifths of their size, they are compacted together
+//!    with it.
 //! 2. When the oldest run has three quarters of the size of the bottom level, a sliced compaction
 //!    moves it into the bottom level: one compaction for each slice, from the smallest keys to the
 //!    largest. Newer runs stay above it. Between two slices, twenty flushes (or eight small ones)

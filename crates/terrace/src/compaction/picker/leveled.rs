@@ -358,7 +358,7 @@ pub(super) mod tests {
 
     /// LevelDB allows 1 GB on level 3, so it would keep 0.9 GB of hidden versions for ever.
     #[test]
-    fn targets_alone_count_after_a_load() {
+    fn levels_shrink_after_a_load() {
         let set = set("3 1 900 a@2 z@2\n 4 2 1000 a@1 z@1");
         assert_eq!(text(pick(&set, None, MaxLevelSizes::Larger, &LIMITS)), "nothing");
         assert_eq!(text(pick(&set, None, MaxLevelSizes::Smaller, &LIMITS)), "3 to 4: 1 + 2, above ");
