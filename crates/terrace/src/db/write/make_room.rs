@@ -70,8 +70,8 @@ impl DbInner {
         } else if state.immutable_memtables.len() >= self.max_immutable_memtables() {
             Some(Timer::FlushStall)
         } else {
-            let level_0_files = state.version_set.version.levels[0].len() + state.immutable_memtables.len();
-            (level_0_files >= self.compaction_limits.level_0.stop).then_some(Timer::CompactionStall)
+            let runs = state.version_set.version.level_0_runs() + state.immutable_memtables.len();
+            (runs >= self.compaction_limits.level_0.stop).then_some(Timer::CompactionStall)
         }
     }
 
@@ -103,8 +103,8 @@ impl DbInner {
             previous.map_or(state.version_set.last_sequence, |previous| previous.last_sequence);
         let records = immutable.last_sequence.saturating_sub(sequence_before);
         self.memtable_sizer.record_freeze(immutable.memtable.memory_usage(), records);
-        let table_number = self.new_file_number();
-        state.immutable_memtables.push_back(ImmutableMemtable { table_number, target, ..immutable });
+        let table_numbers = self.new_table_numbers(&immutable.memtable);
+        state.immutable_memtables.push_back(ImmutableMemtable { table_numbers, target, ..immutable });
         self.install_read_state(&state);
         self.detect_load(&mut state);
         self.maybe_schedule_flush_or_compaction(&mut state);
@@ -120,7 +120,7 @@ impl DbInner {
     }
 
     /// Points `writer` to a new log and a new memtable of `size` bytes. Returns the old memtable,
-    /// without a table number.
+    /// without table numbers.
     fn restart_writer(
         &self,
         writer: &mut WalWriter,
@@ -141,7 +141,7 @@ impl DbInner {
         writer.memtable_created_at = now;
         ImmutableMemtable {
             memtable: old_memtable,
-            table_number: 0,
+            table_numbers: 0..0,
             flush_state: FlushState::Pending,
             log_number: old_wal.number,
             log_len,
