@@ -22,9 +22,11 @@ use crate::memtable::Memtable;
 
 /// Maximum number of tables of one flush.
 const MAX_FLUSH_TABLES: u64 = 16;
-/// Minimum size of a memtable that becomes several tables, in bytes. Small memtables come from
-/// small databases or from rare writes, and their tables would be tiny.
-const MIN_PARTITIONED_BYTES: usize = 2 << 20;
+/// Minimum mean size of the tables of a flush, in bytes of its memtable.
+const MIN_TABLE_BYTES: u64 = 16 << 10;
+/// Maximum number of tables of a database if all had the mean size of those of this flush. No
+/// compaction merges tables of ascending keys, so small ones would stay for ever.
+const MAX_TABLES: u64 = 4096;
 /// Number of earlier flushes in a history. A memtable that fills fast has the keys of few threads:
 /// those that run at this time.
 const FLUSHES_IN_HISTORY: usize = 8;
@@ -32,15 +34,14 @@ const FLUSHES_IN_HISTORY: usize = 8;
 const KEYS_OF_FLUSH: usize = 64;
 /// Maximum length of a key in a history, in bytes. Longer keys would take much memory.
 const MAX_KEY_LEN: usize = 1 << 10;
-/// Minimum number of leaves of a memtable that becomes several tables, some 10,000 entries. Between
-/// two keys of a memtable with few entries, there are always many other keys.
-const MIN_PARTITIONED_LEAVES: usize = 256;
 /// A gap has this part of the keys of the history.
 const MIN_PART_IN_GAP: usize = 64;
 
-/// Returns the number of file numbers that the flush of a memtable of `bytes` bytes needs.
-pub(crate) fn max_tables(bytes: usize) -> u64 {
-    if bytes < MIN_PARTITIONED_BYTES { 1 } else { MAX_FLUSH_TABLES }
+/// Returns the number of file numbers that the flush of a memtable of `bytes` bytes needs, in a
+/// database of `stored_bytes` bytes.
+pub(crate) fn max_tables(bytes: usize, stored_bytes: u64) -> u64 {
+    let min_table_bytes = MIN_TABLE_BYTES.max(stored_bytes / MAX_TABLES);
+    (bytes as u64 / min_table_bytes).clamp(1, MAX_FLUSH_TABLES)
 }
 
 /// Sampled user keys of the last flushes.
@@ -49,38 +50,43 @@ pub(crate) struct FlushHistory {
     flushes: VecDeque<Vec<Vec<u8>>>,
 }
 
+/// Sampled user keys of the flushes before one.
+pub(crate) struct EarlierKeys {
+    /// In their order.
+    keys: Vec<Vec<u8>>,
+    min_keys_in_gap: usize,
+}
+
 impl FlushHistory {
-    /// Adds `memtable`. No thread inserts into it. Returns the earlier keys for its flush, in order,
-    /// or none if it has too few entries.
-    pub(crate) fn add(&mut self, memtable: &Memtable, comparator: &dyn Comparator) -> Vec<Vec<u8>> {
-        let (keys, leaves) = memtable.sample_keys(KEYS_OF_FLUSH);
-        let mut earlier = Vec::new();
-        if leaves >= MIN_PARTITIONED_LEAVES {
-            earlier = self.flushes.iter().flatten().cloned().collect();
-            earlier.sort_unstable_by(|a, b| comparator.compare(a, b));
-        }
+    /// Adds `memtable`, and returns the earlier keys. No thread inserts into the memtable.
+    pub(crate) fn add(&mut self, memtable: &Memtable, comparator: &dyn Comparator) -> EarlierKeys {
+        let mut keys: Vec<Vec<u8>> = self.flushes.iter().flatten().cloned().collect();
+        keys.sort_unstable_by(|a, b| comparator.compare(a, b));
+        let (sample, leaves) = memtable.sample_keys(KEYS_OF_FLUSH);
         if self.flushes.len() == FLUSHES_IN_HISTORY {
             self.flushes.pop_front();
         }
-        let keys = keys.into_iter().filter(|key| key.len() <= MAX_KEY_LEN);
-        self.flushes.push_back(keys.map(<[u8]>::to_vec).collect());
-        earlier
+        let sample = sample.into_iter().filter(|key| key.len() <= MAX_KEY_LEN);
+        self.flushes.push_back(sample.map(<[u8]>::to_vec).collect());
+        // Twice as many as between the ends of a leaf, because a gap is between two of its keys. One
+        // or two may be stray keys.
+        let min_keys_in_gap = (keys.len() / MIN_PART_IN_GAP).max(2 * keys.len() / leaves).max(3);
+        EarlierKeys { keys, min_keys_in_gap }
     }
 }
 
 /// Finds the gaps between the keys of a flush.
 pub(crate) struct FlushPartitioner<'a> {
     comparator: &'a dyn Comparator,
-    /// Keys of earlier flushes that are not passed yet, in order.
+    /// Earlier keys that are not passed yet, in order.
     earlier: &'a [Vec<u8>],
     min_keys_in_gap: usize,
 }
 
 impl<'a> FlushPartitioner<'a> {
     /// Begins a flush after those with the keys `earlier`.
-    pub(crate) fn new(comparator: &'a dyn Comparator, earlier: &'a [Vec<u8>]) -> FlushPartitioner<'a> {
-        // A single key may be a stray one.
-        FlushPartitioner { comparator, earlier, min_keys_in_gap: (earlier.len() / MIN_PART_IN_GAP).max(3) }
+    pub(crate) fn new(comparator: &'a dyn Comparator, earlier: &'a EarlierKeys) -> FlushPartitioner<'a> {
+        FlushPartitioner { comparator, earlier: &earlier.keys, min_keys_in_gap: earlier.min_keys_in_gap }
     }
 
     /// Passes the next user key. Returns true if there is a gap before it.
@@ -109,7 +115,8 @@ mod tests {
 
     /// Returns the keys of a flush that begin a new table.
     fn gaps(earlier: &[u32], flush: &[u32]) -> Vec<u32> {
-        let earlier: Vec<Vec<u8>> = earlier.iter().map(|key| key.to_be_bytes().to_vec()).collect();
+        let keys = earlier.iter().map(|key| key.to_be_bytes().to_vec()).collect();
+        let earlier = EarlierKeys { keys, min_keys_in_gap: 3 };
         let mut partitioner = FlushPartitioner::new(&Bytewise, &earlier);
         flush.iter().filter(|key| partitioner.is_after_gap(&key.to_be_bytes())).copied().collect()
     }
@@ -136,24 +143,36 @@ mod tests {
     fn history_has_keys_of_eight_flushes_in_order() {
         let mut history = FlushHistory::default();
         for flush in (0..20).rev() {
-            let earlier = history.add(&memtable(flush * 20_000..(flush + 1) * 20_000), &Bytewise);
+            let earlier = history.add(&memtable(flush * 20_000..(flush + 1) * 20_000), &Bytewise).keys;
             assert!(earlier.is_sorted());
             let flushes = (19 - flush).min(8) as usize;
             assert!((flushes * 32..=flushes * 128).contains(&earlier.len()), "{flush}: {}", earlier.len());
         }
-        assert!(history.add(&memtable(0..1000), &Bytewise).is_empty(), "few entries");
     }
 
     #[test]
     fn random_keys_have_no_gap() {
-        let mut history = FlushHistory::default();
-        for flush in 0..10 {
-            let keys = (0..20_000_u32).map(|n| (n + 20_000 * flush).wrapping_mul(0x9e37_79b9) ^ 0x5bd1_e995);
-            let mut keys: Vec<u32> = keys.collect();
-            let earlier = history.add(&memtable(keys.iter().copied()), &Bytewise);
-            keys.sort_unstable();
-            let mut partitioner = FlushPartitioner::new(&Bytewise, &earlier);
-            assert!(!keys.iter().any(|key| partitioner.is_after_gap(&key.to_be_bytes())));
+        for entries in [50, 700, 20_000] {
+            let mut history = FlushHistory::default();
+            for flush in 0..10 {
+                let random = |n: u32| (n + entries * flush).wrapping_mul(0x9e37_79b9) ^ 0x5bd1_e995;
+                let mut keys: Vec<u32> = (0..entries).map(random).collect();
+                let earlier = history.add(&memtable(keys.iter().copied()), &Bytewise);
+                keys.sort_unstable();
+                let mut partitioner = FlushPartitioner::new(&Bytewise, &earlier);
+                partitioner.is_after_gap(&keys[0].to_be_bytes());
+                let gaps = keys[1..].iter().filter(|key| partitioner.is_after_gap(&key.to_be_bytes()));
+                assert_eq!(gaps.count(), 0, "{entries} entries");
+            }
         }
+    }
+
+    #[test]
+    fn tables_are_not_too_small_for_the_database() {
+        assert_eq!(max_tables(10 << 10, 0), 1);
+        assert_eq!(max_tables(64 << 10, 0), 4);
+        assert_eq!(max_tables(4 << 20, 1 << 30), 16);
+        assert_eq!(max_tables(4 << 20, 8 << 30), 2);
+        assert_eq!(max_tables(64 << 20, 1 << 40), 1);
     }
 }

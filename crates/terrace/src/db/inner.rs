@@ -106,7 +106,7 @@ use super::components::write_controller::{CompactionRate, RunningCompaction, Wri
 use super::components::write_queue::WriteQueue;
 use super::components::write_stalls::PresentStalls;
 use crate::cache::BlockCache;
-use crate::compaction::flush_partitioner::{self, FlushHistory};
+use crate::compaction::flush_partitioner::FlushHistory;
 use crate::compaction::picker::{CompactionLimits, SlicedCompaction};
 use crate::error::{DATABASE_IS_CLOSED, Error, Result};
 use crate::event::Event;
@@ -401,9 +401,8 @@ impl DbInner {
         self.next_file_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns new file numbers for the tables of `memtable`.
-    pub(super) fn new_table_numbers(&self, memtable: &Memtable) -> Range<u64> {
-        let count = flush_partitioner::max_tables(memtable.memory_usage());
+    /// Returns `count` consecutive file numbers.
+    pub(super) fn new_file_numbers(&self, count: u64) -> Range<u64> {
         let first = self.next_file_number.fetch_add(count, Ordering::Relaxed);
         first..first + count
     }

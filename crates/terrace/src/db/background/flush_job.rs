@@ -119,7 +119,8 @@ impl DbInner {
         for restarted in
             state.immutable_memtables.iter_mut().skip_while(|other| other.table_numbers != *first)
         {
-            restarted.table_numbers = self.new_table_numbers(&restarted.memtable);
+            let Range { start, end } = restarted.table_numbers;
+            restarted.table_numbers = self.new_file_numbers(end - start);
             let flush_state = std::mem::replace(&mut restarted.flush_state, FlushState::Pending);
             if let FlushState::Done(output) = flush_state {
                 discarded_tables.extend(output.tables);

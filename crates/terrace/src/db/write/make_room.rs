@@ -6,13 +6,14 @@ use terrace_format::log::RecordWriter;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
+use crate::compaction::flush_partitioner;
 use crate::db::components::wal::{WalFile, WalWriter};
 use crate::db::inner::{DbInner, DbState, FlushState, FlushTarget, ImmutableMemtable};
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::stats::Timer;
 use crate::sync::{Arc, MutexGuard, Ordering};
-use crate::version::CommitError;
+use crate::version::{CommitError, total_size};
 
 impl DbInner {
     /// Returns when the memtable has space for a write. Releases the lock while it waits.
@@ -103,7 +104,9 @@ impl DbInner {
             previous.map_or(state.version_set.last_sequence, |previous| previous.last_sequence);
         let records = immutable.last_sequence.saturating_sub(sequence_before);
         self.memtable_sizer.record_freeze(immutable.memtable.memory_usage(), records);
-        let table_numbers = self.new_table_numbers(&immutable.memtable);
+        let stored_bytes = state.version_set.version.levels.iter().map(|files| total_size(files)).sum();
+        let max_tables = flush_partitioner::max_tables(immutable.memtable.memory_usage(), stored_bytes);
+        let table_numbers = self.new_file_numbers(max_tables);
         state.immutable_memtables.push_back(ImmutableMemtable { table_numbers, target, ..immutable });
         self.install_read_state(&state);
         self.detect_load(&mut state);
