@@ -12,7 +12,7 @@ use terrace_env::Env;
 use terrace_format::key::{self, SequenceNumber};
 use terrace_format::table::TableOptions;
 
-use super::flush_partitioner::FlushPartitioner;
+use super::flush_partitioner::{self, FlushPartitioner};
 use crate::compaction;
 use crate::error::Result;
 use crate::internal_iterator::InternalIterator;
@@ -131,8 +131,16 @@ impl FlushWriter<'_> {
     #[inline]
     fn next_table_at(&mut self, user_key: &[u8]) -> Option<u64> {
         let gaps = self.gaps.as_mut()?;
-        let is_gap = gaps.partitioner.is_after_gap(user_key) && self.table.last_key().is_some();
-        if is_gap { gaps.numbers.next() } else { None }
+        let is_after_gap = gaps.partitioner.is_after_gap(user_key);
+        let (tombstones, entries) = self.table.tombstones_and_entries();
+        if !is_after_gap || entries == 0 {
+            return None;
+        }
+        if flush_partitioner::has_many_tombstones(tombstones, entries) {
+            self.gaps = None;
+            return None;
+        }
+        gaps.numbers.next()
     }
 }
 

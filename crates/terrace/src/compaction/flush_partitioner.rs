@@ -36,6 +36,9 @@ const KEYS_OF_FLUSH: usize = 64;
 const MAX_KEY_LEN: usize = 1 << 10;
 /// A gap has this part of the keys of the history.
 const MIN_PART_IN_GAP: usize = 64;
+/// A flush whose tombstones are more than this part of its entries becomes one table, as do the next
+/// ones. A table of tombstones alone would stay above the deleted entries, as no compaction is due.
+const MAX_TOMBSTONE_PART: u64 = 8;
 
 /// Returns the number of file numbers that the flush of a memtable of `bytes` bytes needs, in a
 /// database of `stored_bytes` bytes.
@@ -44,10 +47,17 @@ pub(crate) fn max_tables(bytes: usize, stored_bytes: u64) -> u64 {
     (bytes as u64 / min_table_bytes).clamp(1, MAX_FLUSH_TABLES)
 }
 
+/// Returns true if a table with these numbers of tombstones and entries has many tombstones.
+pub(crate) fn has_many_tombstones(tombstones: u64, entries: u64) -> bool {
+    tombstones > entries / MAX_TOMBSTONE_PART
+}
+
 /// Sampled user keys of the last flushes.
 #[derive(Debug, Default)]
 pub(crate) struct FlushHistory {
     flushes: VecDeque<Vec<Vec<u8>>>,
+    /// Number of flushes since one with many tombstones. None if there was none.
+    since_tombstones: Option<usize>,
 }
 
 /// Sampled user keys of the flushes before one.
@@ -60,7 +70,11 @@ pub(crate) struct EarlierKeys {
 impl FlushHistory {
     /// Adds `memtable`, and returns the earlier keys. No thread inserts into the memtable.
     pub(crate) fn add(&mut self, memtable: &Memtable, comparator: &dyn Comparator) -> EarlierKeys {
-        let mut keys: Vec<Vec<u8>> = self.flushes.iter().flatten().cloned().collect();
+        let mut keys: Vec<Vec<u8>> = match self.since_tombstones {
+            Some(0..FLUSHES_IN_HISTORY) => Vec::new(),
+            _ => self.flushes.iter().flatten().cloned().collect(),
+        };
+        self.since_tombstones = self.since_tombstones.map(|flushes| flushes.saturating_add(1));
         keys.sort_unstable_by(|a, b| comparator.compare(a, b));
         let (sample, leaves) = memtable.sample_keys(KEYS_OF_FLUSH);
         if self.flushes.len() == FLUSHES_IN_HISTORY {
@@ -72,6 +86,13 @@ impl FlushHistory {
         // or two may be stray keys.
         let min_keys_in_gap = (keys.len() / MIN_PART_IN_GAP).max(2 * keys.len() / leaves).max(3);
         EarlierKeys { keys, min_keys_in_gap }
+    }
+
+    /// Records a flush with these numbers of tombstones and entries.
+    pub(crate) fn record_tombstones(&mut self, tombstones: u64, entries: u64) {
+        if has_many_tombstones(tombstones, entries) {
+            self.since_tombstones = Some(0);
+        }
     }
 }
 
@@ -165,6 +186,19 @@ mod tests {
                 assert_eq!(gaps.count(), 0, "{entries} entries");
             }
         }
+    }
+
+    #[test]
+    fn flushes_after_many_tombstones_have_no_earlier_keys() {
+        let mut history = FlushHistory::default();
+        let mut keys_of_next = || history.add(&memtable(0..20_000), &Bytewise).keys.len();
+        assert!(keys_of_next() == 0 && keys_of_next() > 0);
+        history.record_tombstones(100, 1_000);
+        let mut keys_of_next = || history.add(&memtable(0..20_000), &Bytewise).keys.len();
+        assert!(keys_of_next() > 0, "few tombstones");
+        history.record_tombstones(200, 1_000);
+        let mut keys_of_next = || history.add(&memtable(0..20_000), &Bytewise).keys.len();
+        assert!((0..8).all(|_| keys_of_next() == 0) && keys_of_next() > 0);
     }
 
     #[test]

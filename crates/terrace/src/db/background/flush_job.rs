@@ -153,6 +153,10 @@ impl DbInner {
         };
         let gaps = (immutable.target == FlushTarget::AnyLevel && !gaps.numbers.is_empty()).then_some(gaps);
         let tables = flush::build_tables(memtable, smallest_snapshot, place, gaps)?;
+        let properties = || tables.iter().map(|table| table.stats.properties);
+        let entries = properties().map(|properties| properties.num_entries).sum();
+        let tombstones = properties().map(|properties| properties.num_deletions).sum();
+        self.state.lock().flush_history.record_tombstones(tombstones, entries);
         Ok(FlushOutput { tables, started_at, is_indeterminate: false })
     }
 
