@@ -80,8 +80,8 @@ pub enum Event {
         table: u64,
         /// Number of the log with the same writes, which is removed now.
         log: u64,
-        /// Tables in the order of their keys; none if the memtable was empty. A flush has several if
-        /// the writes have several ascending sequences of keys.
+        /// Tables in the order of their keys; none if the memtable was empty. A flush has several
+        /// if the writes have several ascending sequences of keys.
         tables: Vec<FlushedTable>,
         /// Number of puts and deletions since the last flush.
         entries: u64,

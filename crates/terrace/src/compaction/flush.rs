@@ -52,8 +52,8 @@ pub(crate) fn build_table(
 /// Writes `memtable` to tables, in the order of their keys: to one table, unless it has `gaps`.
 /// Returns no table, and leaves no file, if it is empty.
 ///
-/// All writes in `memtable` are visible, and no present or later reader of the tables has a sequence
-/// number below `smallest_snapshot`. Readers of the memtable itself do not matter.
+/// All writes in `memtable` are visible, and no present or later reader of the tables has a
+/// sequence number below `smallest_snapshot`. Readers of the memtable itself do not matter.
 ///
 /// The contents are durable on return; the caller syncs the directory. After an error, there is no
 /// file.

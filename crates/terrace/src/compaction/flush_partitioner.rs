@@ -26,7 +26,7 @@ const MAX_FLUSH_TABLES: u64 = 16;
 const MIN_TABLE_BYTES: u64 = 16 << 10;
 /// Maximum number of tables of a database if all had the mean size of those of this flush. No
 /// compaction merges tables of ascending keys, so small ones would stay for ever.
-const MAX_TABLES: u64 = 4096;
+const MAX_TABLES_OF_DATABASE: u64 = 4096;
 /// Number of earlier flushes in a history. A memtable that fills fast has the keys of few threads:
 /// those that run at this time.
 const FLUSHES_IN_HISTORY: usize = 8;
@@ -36,14 +36,15 @@ const KEYS_OF_FLUSH: usize = 64;
 const MAX_KEY_LEN: usize = 1 << 10;
 /// A gap has this part of the keys of the history.
 const MIN_PART_IN_GAP: usize = 64;
-/// A flush whose tombstones are more than this part of its entries becomes one table, as do the next
-/// ones. A table of tombstones alone would stay above the deleted entries, as no compaction is due.
+/// A flush whose tombstones are more than this part of its entries becomes one table, as do the
+/// next ones. A table of tombstones alone would stay above the deleted entries, because no
+/// compaction is due.
 const MAX_TOMBSTONE_PART: u64 = 8;
 
 /// Returns the number of file numbers that the flush of a memtable of `bytes` bytes needs, in a
 /// database of `stored_bytes` bytes.
 pub(crate) fn max_tables(bytes: usize, stored_bytes: u64) -> u64 {
-    let min_table_bytes = MIN_TABLE_BYTES.max(stored_bytes / MAX_TABLES);
+    let min_table_bytes = MIN_TABLE_BYTES.max(stored_bytes / MAX_TABLES_OF_DATABASE);
     (bytes as u64 / min_table_bytes).clamp(1, MAX_FLUSH_TABLES)
 }
 
@@ -82,8 +83,8 @@ impl FlushHistory {
         }
         let sample = sample.into_iter().filter(|key| key.len() <= MAX_KEY_LEN);
         self.flushes.push_back(sample.map(<[u8]>::to_vec).collect());
-        // Twice as many as between the ends of a leaf, because a gap is between two of its keys. One
-        // or two may be stray keys.
+        // Twice as many as between the ends of a leaf, because a gap is between two of its keys.
+        // One or two may be stray keys.
         let min_keys_in_gap = (keys.len() / MIN_PART_IN_GAP).max(2 * keys.len() / leaves).max(3);
         EarlierKeys { keys, min_keys_in_gap }
     }
@@ -176,8 +177,8 @@ mod tests {
         for entries in [50, 700, 20_000] {
             let mut history = FlushHistory::default();
             for flush in 0..10 {
-                let random = |n: u32| (n + entries * flush).wrapping_mul(0x9e37_79b9) ^ 0x5bd1_e995;
-                let mut keys: Vec<u32> = (0..entries).map(random).collect();
+                let numbers = entries * flush..entries * (flush + 1);
+                let mut keys: Vec<u32> = numbers.map(|n| n.wrapping_mul(0x9e37_79b9)).collect();
                 let earlier = history.add(&memtable(keys.iter().copied()), &Bytewise);
                 keys.sort_unstable();
                 let mut partitioner = FlushPartitioner::new(&Bytewise, &earlier);

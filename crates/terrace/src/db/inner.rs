@@ -284,8 +284,9 @@ pub(super) struct DbState {
 #[derive(Clone)]
 pub(super) struct ImmutableMemtable {
     pub(super) memtable: Arc<Memtable>,
-    /// File numbers for its tables, at least one. Newer memtables have greater numbers, even if their
-    /// tables are finished earlier: of two tables on level 0, the one with the greater number is newer.
+    /// File numbers for its tables, at least one. Newer memtables have greater numbers, even if
+    /// their tables are finished earlier: of two tables on level 0, the one with the greater number
+    /// is newer.
     pub(super) table_numbers: Range<u64>,
     pub(super) flush_state: FlushState,
     /// Number of the log with the same writes.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use terrace_format::filename::FileName;
 use terrace_format::key;
-use terrace_format::version_edit::VersionEdit;
+use terrace_format::version_edit::{NewFile, VersionEdit};
 use terrace_sync::mutant;
 
 use crate::compaction;
@@ -21,7 +21,7 @@ use crate::event::{Event, FlushedTable, TableChangeCause};
 use crate::stats::Timer;
 use crate::sync::{Arc, MutexGuard, Ordering};
 use crate::table::FinishedTable;
-use crate::version::{CommitError, Version, total_size};
+use crate::version::{CommitError, Version, VersionSet, total_size};
 
 /// Maximum number of flush jobs that run at the same time.
 const MAX_BACKGROUND_FLUSHES: usize = 2;
@@ -176,8 +176,8 @@ impl DbInner {
         Ok(())
     }
 
-    /// Returns the oldest memtable and its tables, if they are finished and no other thread installs
-    /// tables.
+    /// Returns the oldest memtable and its tables, if they are finished and no other thread
+    /// installs tables.
     fn start_flush_install(&self) -> Option<(ImmutableMemtable, FlushOutput)> {
         let mut state = self.state.lock();
         if state.is_installing_flush {
@@ -210,17 +210,7 @@ impl DbInner {
                 let mut edit =
                     VersionEdit { log_number: Some(immutable.next_log_number), ..VersionEdit::default() };
                 edit.last_sequence = Some(immutable.last_sequence);
-                edit.new_files.extend(tables.iter().map(|FinishedTable { file, .. }| {
-                    let level = match immutable.target {
-                        FlushTarget::Level0 => 0,
-                        FlushTarget::AnyLevel => self.pick_flush_level(
-                            &version_set.version,
-                            file.smallest.user_key(),
-                            file.largest.user_key(),
-                        ),
-                    };
-                    (level, file.clone())
-                }));
+                edit.new_files = self.flushed_files(version_set, immutable.target, tables);
                 levels.borrow_mut().extend(edit.new_files.iter().map(|(level, _)| *level));
                 edit
             },
@@ -258,6 +248,26 @@ impl DbInner {
         // Gets may have released tables since the last installation.
         self.schedule_obsolete_file_removal();
         Ok(())
+    }
+
+    /// Returns the files of flushed tables with their levels.
+    fn flushed_files(
+        &self,
+        version_set: &VersionSet,
+        target: FlushTarget,
+        tables: &[FinishedTable],
+    ) -> Vec<(usize, NewFile)> {
+        let files = tables.iter().map(|table| &table.file);
+        let with_level = files.map(|file| {
+            let smallest = file.smallest.user_key();
+            let largest = file.largest.user_key();
+            let level = match target {
+                FlushTarget::Level0 => 0,
+                FlushTarget::AnyLevel => self.pick_flush_level(&version_set.version, smallest, largest),
+            };
+            (level, file.clone())
+        });
+        with_level.collect()
     }
 
     /// Prepares the retry of a failed install.
@@ -318,8 +328,8 @@ impl DbInner {
     /// Returns the level of a flushed table. The caller holds `manifest`, so that no compaction
     /// starts before the install.
     ///
-    /// The table is newer than all inputs of a running compaction. Above its output level, the table
-    /// may lie between inputs. An output table may span the same keys.
+    /// The table is newer than all inputs of a running compaction. Above its output level, the
+    /// table may lie between inputs. An output table may span the same keys.
     fn pick_flush_level(&self, version: &Version, smallest: &[u8], largest: &[u8]) -> usize {
         let level =
             leveled::pick_level_for_memtable_output(version, smallest, largest, &self.compaction_limits);
