@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn random_keys_have_no_gap() {
-        for entries in [50, 700, 20_000] {
+        for entries in [50_u32, 700, 20_000] {
             let mut history = FlushHistory::default();
             for flush in 0..10 {
                 let numbers = entries * flush..entries * (flush + 1);
