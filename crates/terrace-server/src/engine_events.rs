@@ -176,9 +176,9 @@ impl EngineState {
                 self.flushes.push(RunningFlush { table: *table, started_at: at_ms });
             }
             Event::CompactionBegin(inputs) => self.compaction = Some(inputs.clone()),
-            Event::FlushEnd { table, table_bytes, time, .. } => {
+            Event::FlushEnd { table, tables, time, .. } => {
                 self.flushes.retain(|flush| flush.table != *table);
-                self.flushed_bytes += table_bytes;
+                self.flushed_bytes += tables.iter().map(|table| table.bytes).sum::<u64>();
                 self.mark(1, Mark { at_ms, kind: "flush", cause: "memtable", time: *time });
             }
             Event::CompactionEnd { inputs, time, .. } => {

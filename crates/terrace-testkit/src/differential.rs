@@ -95,6 +95,7 @@ impl Workload {
     ) -> Workload {
         let mut rng = Rng::new(seed);
         let mut params = WorkloadParams::draw(&mut rng);
+        params.ascending = Rng::new(seed.rotate_left(32)).one_in(4);
         let mut settings = Settings::draw_with_terrace_features(&mut rng, params.comparator);
         adjust(&mut params, &mut settings);
         settings.zstd &= params.terrace_only_features;

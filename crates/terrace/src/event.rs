@@ -29,8 +29,8 @@ use crate::table_info::TableInfo;
 ///
 /// impl EventListener for FlushedBytes {
 ///     fn on_event(&self, event: &Event) {
-///         if let Event::FlushEnd { table_bytes, .. } = event {
-///             *self.0.lock().unwrap() += table_bytes;
+///         if let Event::FlushEnd { tables, .. } = event {
+///             *self.0.lock().unwrap() += tables.iter().map(|table| table.bytes).sum::<u64>();
 ///         }
 ///     }
 /// }
@@ -67,27 +67,26 @@ impl fmt::Debug for dyn EventListener {
 pub enum Event {
     /// A job begins to write a memtable to a table.
     FlushBegin {
-        /// File number of the table.
+        /// File number of the first table.
         table: u64,
         /// Number of the log with the same writes.
         log: u64,
         /// Bytes of the memtable.
         memtable_bytes: usize,
     },
-    /// The table of a memtable was installed: its writes are durable.
+    /// The tables of a memtable were installed: its writes are durable.
     FlushEnd {
-        /// File number of the table.
+        /// File number of the first table, as in `FlushBegin`.
         table: u64,
         /// Number of the log with the same writes, which is removed now.
         log: u64,
-        /// Level of the table.
-        level: usize,
+        /// Tables in the order of their keys; none if the memtable was empty. A flush has several
+        /// if the writes have several ascending sequences of keys.
+        tables: Vec<FlushedTable>,
         /// Number of puts and deletions since the last flush.
         entries: u64,
         /// Bytes of the memtable.
         memtable_bytes: usize,
-        /// Bytes of the table; 0 without a table.
-        table_bytes: u64,
         /// Time from the begin of the flush to the installation.
         time: Duration,
     },
@@ -131,8 +130,8 @@ pub enum Event {
     WriteDelay {
         /// Delay in nanoseconds for each KiB written; 0 at the end of the delay.
         nanos_per_kib: u64,
-        /// Number of tables on level 0.
-        level_0_files: usize,
+        /// Number of flushes on level 0. A flush may have several tables.
+        level_0_runs: usize,
         /// Expected time of the compactions that are needed now.
         remaining_time: Duration,
         /// Bytes that may arrive before writers have to wait for a compaction.
@@ -178,6 +177,17 @@ pub enum TableChangeCause {
     DeleteRange,
     /// Installation of finished tables.
     Ingest,
+}
+
+/// Table of a flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlushedTable {
+    /// File number.
+    pub number: u64,
+    /// Level into which it was installed.
+    pub level: usize,
+    /// Size of the file in bytes.
+    pub bytes: u64,
 }
 
 /// Inputs of a compaction.
@@ -228,12 +238,17 @@ impl fmt::Display for Event {
             Event::FlushBegin { table, log, memtable_bytes } => {
                 write!(f, "Flushing log #{log} to table #{table} bytes_in={memtable_bytes}")
             }
-            Event::FlushEnd { table, log, level, entries, memtable_bytes, table_bytes, time } => write!(
-                f,
-                "Level-0 table #{table}: {table_bytes} bytes OK level={level} log={log} entries={entries} \
-                 bytes_in={memtable_bytes} bytes_out={table_bytes} us={}",
-                time.as_micros()
-            ),
+            Event::FlushEnd { table, log, tables, entries, memtable_bytes, time } => {
+                let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
+                let level = tables.iter().map(|table| table.level).min().unwrap_or(0);
+                write!(
+                    f,
+                    "Level-0 table #{table}: {bytes} bytes OK level={level} files_out={} log={log} \
+                     entries={entries} bytes_in={memtable_bytes} bytes_out={bytes} us={}",
+                    tables.len(),
+                    time.as_micros()
+                )
+            }
             Event::CompactionBegin(inputs) => write!(f, "Compacting {inputs} bytes_in={}", inputs.bytes),
             Event::CompactionEnd { inputs, tables, entries_read, entries_written, time } => {
                 let bytes: u64 = tables.iter().map(|(_, bytes)| bytes).sum();
@@ -254,12 +269,12 @@ impl fmt::Display for Event {
             Event::WriteStall { cause, time, state } => {
                 write!(f, "Write stall: cause={cause} us={} {state}", time.as_micros())
             }
-            Event::WriteDelay { nanos_per_kib, level_0_files, remaining_time, headroom_bytes } => {
+            Event::WriteDelay { nanos_per_kib, level_0_runs, remaining_time, headroom_bytes } => {
                 let event = if *nanos_per_kib > 0 { "Write delay" } else { "Write delay ended" };
                 let micros = remaining_time.as_micros();
                 write!(
                     f,
-                    "{event}: ns_per_kib={nanos_per_kib} level_0={level_0_files} remaining_us={micros} \
+                    "{event}: ns_per_kib={nanos_per_kib} level_0={level_0_runs} remaining_us={micros} \
                      headroom_bytes={headroom_bytes}"
                 )
             }

@@ -67,7 +67,8 @@ pub use db::{
 };
 pub use error::{Corruption, Error, ErrorKind, Result};
 pub use event::{
-    CompactionInputs, CompactionReason, Event, EventListener, StallState, TableChangeCause, TableChanges,
+    CompactionInputs, CompactionReason, Event, EventListener, FlushedTable, StallState, TableChangeCause,
+    TableChanges,
 };
 pub use info_log::{Logger, file_logger};
 pub use ingest::IngestOptions;

@@ -24,6 +24,8 @@ pub struct WorkloadParams {
     /// True to include frequent snapshots and manual compactions of ranges. Keys then have many
     /// versions, in tables that are compacted separately.
     pub many_versions: bool,
+    /// True to draw most ordinary keys of each group in ascending order.
+    pub ascending: bool,
 }
 
 impl WorkloadParams {
@@ -43,6 +45,7 @@ impl WorkloadParams {
             lifecycle_ops: false,
             sync_one_in: 50,
             many_versions: false,
+            ascending: false,
         }
     }
 }
@@ -52,6 +55,8 @@ impl WorkloadParams {
 pub struct OpGenerator {
     rng: Rng,
     params: WorkloadParams,
+    /// Number of ascending keys so far.
+    ascending_keys: u64,
 }
 
 /// Weight and constructor of a kind of operation.
@@ -149,7 +154,7 @@ impl Iterator for OpGenerator {
 impl OpGenerator {
     /// Creates the operations of a seed.
     pub fn new(seed: u64, params: WorkloadParams) -> OpGenerator {
-        OpGenerator { rng: Rng::new(seed), params }
+        OpGenerator { rng: Rng::new(seed), params, ascending_keys: 0 }
     }
 
     /// Draws mostly ordinary keys in groups with a common prefix. A few keys are empty, consist of
@@ -159,6 +164,10 @@ impl OpGenerator {
             0 => (0..self.rng.below(5)).map(|_| self.rng.pick(&[0x00, b'k', 0xfe, 0xff])).collect(),
             1 => vec![b'k'; self.rng.below(20) as usize],
             2 if self.params.terrace_only_features => numbered_key(self.ingested_key()),
+            3..40 if self.params.ascending => {
+                self.ascending_keys += 1;
+                numbered_key(self.ascending_keys % self.params.keys)
+            }
             _ => numbered_key(self.rng.below(self.params.keys)),
         }
     }

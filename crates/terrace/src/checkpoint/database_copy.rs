@@ -24,7 +24,7 @@ use terrace_sync::mutant;
 
 use super::file_copy::{copy_file, link_file};
 use super::progress::Progress;
-use crate::compaction::flush;
+use crate::compaction::flush::{self, FlushPlace};
 use crate::db::{CapturedLog, DatabaseCapture};
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -126,8 +126,8 @@ impl DatabaseCopy<'_> {
         let mut edit = VersionEdit::default();
         for memtable in std::mem::take(&mut self.capture.memtables) {
             let number = self.capture.next_file_number;
-            let table =
-                flush::build_table(&memtable, MAX_SEQUENCE_NUMBER, self.env, self.target, number, &options)?;
+            let place = FlushPlace { env: self.env, directory: self.target, number, options: &options };
+            let table = flush::build_table(&memtable, MAX_SEQUENCE_NUMBER, place)?;
             if let Some(table) = table {
                 self.capture.next_file_number += 1;
                 let marked = table.needs_marker.then_some(number);

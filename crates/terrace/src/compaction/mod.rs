@@ -11,6 +11,7 @@
 mod compaction_job;
 mod compaction_plan;
 pub(crate) mod flush;
+pub(crate) mod flush_partitioner;
 mod loser_tree;
 pub(crate) mod picker;
 mod subcompaction;

@@ -77,6 +77,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -105,6 +106,7 @@ use super::components::write_controller::{CompactionRate, RunningCompaction, Wri
 use super::components::write_queue::WriteQueue;
 use super::components::write_stalls::PresentStalls;
 use crate::cache::BlockCache;
+use crate::compaction::flush_partitioner::FlushHistory;
 use crate::compaction::picker::{CompactionLimits, SlicedCompaction};
 use crate::error::{DATABASE_IS_CLOSED, Error, Result};
 use crate::event::Event;
@@ -264,6 +266,7 @@ pub(super) struct DbState {
     /// Time before which seeks cannot trigger a compaction.
     pub(super) seek_compactions_paused_until: Duration,
     pub(super) obsolete_tables: ObsoleteTables<FileMeta>,
+    pub(super) flush_history: FlushHistory,
     pub(super) compaction_stats: [CompactionStats; NUM_LEVELS],
     pub(super) compaction_rate: CompactionRate,
     /// Number of background failures that a retry may resolve.
@@ -281,9 +284,10 @@ pub(super) struct DbState {
 #[derive(Clone)]
 pub(super) struct ImmutableMemtable {
     pub(super) memtable: Arc<Memtable>,
-    /// File number of its table. Newer memtables have greater numbers, even if their tables are
-    /// finished earlier: of two tables on level 0, the one with the greater number is newer.
-    pub(super) table_number: u64,
+    /// File numbers for its tables, at least one. Newer memtables have greater numbers, even if
+    /// their tables are finished earlier: of two tables on level 0, the one with the greater number
+    /// is newer.
+    pub(super) table_numbers: Range<u64>,
     pub(super) flush_state: FlushState,
     /// Number of the log with the same writes.
     pub(super) log_number: u64,
@@ -302,20 +306,20 @@ pub(super) struct ImmutableMemtable {
 #[derive(Clone)]
 pub(super) enum FlushState {
     Pending,
-    /// A flush job writes the table.
+    /// A flush job writes the tables.
     Running,
-    /// The table is durable. It is installed after those of all older memtables.
+    /// The tables are durable. They are installed after those of all older memtables.
     Done(FlushOutput),
 }
 
 /// Result of a flush that is not installed yet.
 #[derive(Clone)]
 pub(super) struct FlushOutput {
-    /// None if the memtable was empty.
-    pub(super) table: Option<FinishedTable>,
+    /// Tables in the order of their keys. None if the memtable was empty.
+    pub(super) tables: Vec<FinishedTable>,
     /// Time when the flush started.
     pub(super) started_at: Duration,
-    /// The MANIFEST write failed, so the table may or may not be live.
+    /// The MANIFEST write failed, so the tables may or may not be live.
     pub(super) is_indeterminate: bool,
 }
 
@@ -396,6 +400,12 @@ impl DbInner {
     /// Returns a file number that no other file has or had.
     pub(super) fn new_file_number(&self) -> u64 {
         self.next_file_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns `count` consecutive file numbers.
+    pub(super) fn new_file_numbers(&self, count: u64) -> Range<u64> {
+        let first = self.next_file_number.fetch_add(count, Ordering::Relaxed);
+        first..first + count
     }
 
     /// Returns an error in a child process that was forked after the database was opened.

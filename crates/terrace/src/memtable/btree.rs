@@ -263,6 +263,22 @@ impl BTree {
         node.latch.validate(latch_version).then_some((child, child_version))
     }
 
+    /// Returns about `count` user keys at even distances, in order, and the number of leaves. No
+    /// thread inserts meanwhile. A tree of one leaf returns its keys.
+    pub(super) fn sample_keys(&self, count: usize) -> (Vec<&[u8]>, usize) {
+        let context = &self.context;
+        let mut node = self.read_root().map(|(root, _)| root);
+        while let Some(inner) = node.filter(|node| node.level > 1) {
+            node = inner.child(context, 0);
+        }
+        // The keys of these nodes are the first keys of the leaves.
+        let parents = || std::iter::successors(node, |node| node.right_sibling(context));
+        let keys: usize = parents().map(Node::len).sum();
+        let sample = parents().flat_map(|node| (0..node.len()).map(|index| node.key(context, index)));
+        let sample = sample.step_by(keys.div_ceil(count).max(1)).flatten().collect();
+        (sample, if node.is_some_and(|node| node.level == 1) { keys } else { 1 })
+    }
+
     pub(super) fn first_leaf(&self) -> &Node {
         // SAFETY: `new` allocated the first leaf in this arena.
         unsafe { self.context.arena.get(self.first_leaf) }

@@ -172,6 +172,12 @@ impl Memtable {
         })
     }
 
+    /// Returns about `count` user keys at even distances, in order, and the number of leaves of the
+    /// tree. No thread inserts meanwhile.
+    pub(crate) fn sample_keys(&self, count: usize) -> (Vec<&[u8]>, usize) {
+        self.tree.sample_keys(count)
+    }
+
     /// Returns the first and the last internal key, or None if the memtable is empty.
     pub(crate) fn key_bounds(self: &Arc<Self>) -> Option<(Vec<u8>, Vec<u8>)> {
         let mut entries = self.iter();

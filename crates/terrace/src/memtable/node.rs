@@ -249,7 +249,8 @@ impl Node {
         (self.len() > self.first_key_index()).then(|| self.key(context, self.first_key_index()))?
     }
 
-    fn key<'a>(&self, context: &'a TreeContext, index: usize) -> Option<&'a [u8]> {
+    /// Returns the key at `index`. An inner node has none at index 0.
+    pub(super) fn key<'a>(&self, context: &'a TreeContext, index: usize) -> Option<&'a [u8]> {
         if self.level == 0 {
             Some(key::user_key(self.versions(context, index)?.newest_record().key))
         } else {

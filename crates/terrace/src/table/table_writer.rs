@@ -115,6 +115,11 @@ impl TableWriter {
         self.builder.last_key()
     }
 
+    /// Returns the numbers of tombstones and of entries so far.
+    pub(crate) fn tombstones_and_entries(&self) -> (u64, u64) {
+        (self.tombstones, self.builder.num_entries())
+    }
+
     /// Adds an uncompressed block under `name` in the metaindex. LevelDB ignores such blocks.
     pub(crate) fn add_meta_block(&mut self, name: &str, contents: Vec<u8>) {
         self.builder.add_meta_block(name, contents);

@@ -180,6 +180,21 @@ impl Version {
         }
     }
 
+    /// Returns the number of sorted runs of level 0: flushes that may overlap. The tables of one
+    /// flush have consecutive numbers in the order of their keys. A get probes at most one table of
+    /// each run.
+    pub(crate) fn level_0_runs(&self) -> usize {
+        // From the newest table to the oldest.
+        let level_0 = &self.levels[0];
+        let pairs = level_0.iter().zip(level_0.iter().skip(1));
+        level_0.len() - pairs.filter(|(newer, older)| self.is_next_in_flush(newer, older)).count()
+    }
+
+    fn is_next_in_flush(&self, newer: &FileMeta, older: &FileMeta) -> bool {
+        newer.number == older.number + 1
+            && self.user_comparator().compare(newer.smallest.user_key(), older.largest.user_key()).is_gt()
+    }
+
     fn user_comparator(&self) -> &dyn Comparator {
         &**self.comparator.user_comparator()
     }

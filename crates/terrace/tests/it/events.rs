@@ -53,7 +53,9 @@ fn live_tables(events: &[Event]) -> BTreeSet<u64> {
     let mut live = BTreeSet::new();
     for event in events {
         match event {
-            Event::FlushEnd { table, table_bytes: 1.., .. } => assert!(live.insert(*table), "{event}"),
+            Event::FlushEnd { tables, .. } => {
+                tables.iter().for_each(|table| assert!(live.insert(table.number), "{event}"));
+            }
             Event::CompactionEnd { tables, .. } => {
                 tables.iter().for_each(|(number, _)| assert!(live.insert(*number), "{event}"));
             }
@@ -93,7 +95,7 @@ fn events_describe_all_tables() {
     let written: u64 = events
         .iter()
         .map(|event| match event {
-            Event::FlushEnd { table_bytes, .. } => *table_bytes,
+            Event::FlushEnd { tables, .. } => tables.iter().map(|table| table.bytes).sum(),
             Event::CompactionEnd { tables, .. } => tables.iter().map(|(_, bytes)| bytes).sum(),
             _ => 0,
         })

@@ -1,6 +1,7 @@
 //! Integration tests of the public API: one binary, one module for each topic.
 //!
 //! ```text
+//!   ascending_keys         several ascending sequences of keys are written once
 //!   bad_input              errors for bad directories, files, disks and arguments; no data is lost
 //!   bulk_load              loads of unsorted entries agree with an ordered map
 //!   backups                backups store each table once and restore what they saved
@@ -44,6 +45,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod ascending_keys;
 mod backups;
 mod bad_input;
 mod bulk_load;

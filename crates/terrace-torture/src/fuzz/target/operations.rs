@@ -49,6 +49,7 @@ fn run(input: &[u8]) {
         lifecycle_ops: false,
         sync_one_in: 0,
         many_versions: false,
+        ascending: false,
     };
     let (operations, _) = rest.as_chunks::<BYTES_PER_OPERATION>();
     let ops =

@@ -78,7 +78,7 @@ pub(crate) fn continue_sliced(
 
 /// Returns true if a compaction is due while a load is running.
 pub(crate) fn is_due(version: &Version, sliced: SlicedCompaction, limits: &CompactionLimits) -> bool {
-    version.levels[0].len() >= limits.level_0.run || continue_sliced(version, sliced, limits).is_some()
+    version.level_0_runs() >= limits.level_0.run || continue_sliced(version, sliced, limits).is_some()
 }
 
 /// Returns the next compaction, if one is due. `sliced` is the result of [`continue_sliced`].
@@ -90,7 +90,7 @@ pub(crate) fn pick(
     let tree = Tree::new(version);
     let level_0 = &version.levels[0];
     let run_trigger = if sliced.is_some() { limits.level_0.run_during_slices } else { limits.level_0.run };
-    if level_0.len() < run_trigger {
+    if version.level_0_runs() < run_trigger {
         return sliced.map(|first| tree.slice(limits, first));
     }
     let above_bottom = tree.total() - tree.size(tree.bottom());
@@ -112,7 +112,7 @@ pub(crate) fn pick(
 /// Estimates the bytes that compactions must read before writers find more headroom.
 pub(crate) fn pending_bytes(version: &Version, limits: &CompactionLimits) -> u64 {
     let level_0 = &version.levels[0];
-    if level_0.len() >= limits.level_0.run { total_size(level_0) } else { 0 }
+    if version.level_0_runs() >= limits.level_0.run { total_size(level_0) } else { 0 }
 }
 
 /// Runs and bottom level of a version.

@@ -1,24 +1,27 @@
-//! Flush of an immutable memtable to a table.
+//! Flush of an immutable memtable to tables.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::ops::Range;
 use std::time::Duration;
 
 use terrace_format::filename::FileName;
 use terrace_format::key;
-use terrace_format::version_edit::VersionEdit;
+use terrace_format::version_edit::{NewFile, VersionEdit};
 use terrace_sync::mutant;
 
+use crate::compaction;
+use crate::compaction::flush::{self, FlushGaps, FlushPlace};
+use crate::compaction::flush_partitioner::FlushPartitioner;
 use crate::compaction::picker::leveled;
-use crate::compaction::{self, flush};
 use crate::db::components::compaction_stats::CompactionStats;
 use crate::db::inner::{DbInner, DbState, FlushOutput, FlushState, FlushTarget, ImmutableMemtable};
 use crate::db::panic_guard::PoisonOnPanic;
 use crate::error::{Error, Result};
-use crate::event::{Event, TableChangeCause};
+use crate::event::{Event, FlushedTable, TableChangeCause};
 use crate::stats::Timer;
 use crate::sync::{Arc, MutexGuard, Ordering};
 use crate::table::FinishedTable;
-use crate::version::{CommitError, VersionSet, total_size};
+use crate::version::{CommitError, Version, VersionSet, total_size};
 
 /// Maximum number of flush jobs that run at the same time.
 const MAX_BACKGROUND_FLUSHES: usize = 2;
@@ -28,7 +31,7 @@ impl DbState {
     pub(super) fn flushes_needed(&self) -> usize {
         let immutable_memtables = self.immutable_memtables.iter();
         let unfinished = immutable_memtables.filter(|immutable| !immutable.is_flushed()).count();
-        // A table whose install failed is installed again.
+        // Tables whose install failed are installed again.
         let can_install = self.immutable_memtables.front().is_some_and(ImmutableMemtable::is_flushed)
             && !self.is_installing_flush;
         (unfinished + usize::from(can_install)).min(MAX_BACKGROUND_FLUSHES)
@@ -41,17 +44,17 @@ impl DbState {
             if let FlushState::Done(output) = &mut immutable.flush_state
                 && !output.is_indeterminate
             {
-                tables.extend(output.table.take());
+                tables.append(&mut output.tables);
             }
         }
         tables
     }
 
-    /// Records the finished table of `immutable`. Returns false if its flush was restarted
-    /// meanwhile, with another table number.
+    /// Records the finished tables of `immutable`. Returns false if its flush was restarted
+    /// meanwhile, with other table numbers.
     fn record_flush_output(&mut self, immutable: &ImmutableMemtable, output: FlushOutput) -> bool {
-        let table_number = immutable.table_number;
-        let current = self.immutable_memtables.iter_mut().find(|other| other.table_number == table_number);
+        let mut memtables = self.immutable_memtables.iter_mut();
+        let current = memtables.find(|other| other.table_numbers == immutable.table_numbers);
         current.map(|current| current.flush_state = FlushState::Done(output)).is_some()
     }
 }
@@ -92,16 +95,16 @@ impl DbInner {
 
     fn flush_immutable_memtable(&self, immutable: &ImmutableMemtable) -> Result<()> {
         self.report(&Event::FlushBegin {
-            table: immutable.table_number,
+            table: immutable.table_numbers.start,
             log: immutable.log_number,
             memtable_bytes: immutable.memtable.memory_usage(),
         });
         let output =
-            self.build_flush_table(immutable).inspect_err(|_| self.restart_flushes_from(immutable))?;
-        let table = output.table.clone();
+            self.build_flush_tables(immutable).inspect_err(|_| self.restart_flushes_from(immutable))?;
+        let tables = output.tables.clone();
         let is_needed = self.state.lock().record_flush_output(immutable, output);
         if !is_needed {
-            compaction::remove_tables(&self.options.env, &self.directory, table.as_slice());
+            compaction::remove_tables(&self.options.env, &self.directory, &tables);
         }
         Ok(())
     }
@@ -112,20 +115,22 @@ impl DbInner {
     fn restart_flushes_from(&self, immutable: &ImmutableMemtable) {
         let mut discarded_tables = Vec::new();
         let mut state = self.state.lock();
-        let first = immutable.table_number;
-        for restarted in state.immutable_memtables.iter_mut().skip_while(|other| other.table_number != first)
+        let first = &immutable.table_numbers;
+        for restarted in
+            state.immutable_memtables.iter_mut().skip_while(|other| other.table_numbers != *first)
         {
-            restarted.table_number = self.new_file_number();
+            let Range { start, end } = restarted.table_numbers;
+            restarted.table_numbers = self.new_file_numbers(end - start);
             let flush_state = std::mem::replace(&mut restarted.flush_state, FlushState::Pending);
             if let FlushState::Done(output) = flush_state {
-                discarded_tables.extend(output.table);
+                discarded_tables.extend(output.tables);
             }
         }
         drop(state);
         compaction::remove_tables(&self.options.env, &self.directory, &discarded_tables);
     }
 
-    fn build_flush_table(&self, immutable: &ImmutableMemtable) -> Result<FlushOutput> {
+    fn build_flush_tables(&self, immutable: &ImmutableMemtable) -> Result<FlushOutput> {
         self.wait_until_applied(immutable.last_sequence)?;
         let env = &self.options.env;
         let started_at = env.clock.monotonic();
@@ -138,11 +143,21 @@ impl DbInner {
         } else {
             self.snapshots.oldest(self.read_state.visible_seqno())
         };
-        let number = immutable.table_number;
-        let directory = &self.directory;
-        let table =
-            flush::build_table(&immutable.memtable, smallest_snapshot, env, directory, number, &options)?;
-        Ok(FlushOutput { table, started_at, is_indeterminate: false })
+        let ImmutableMemtable { memtable, table_numbers: Range { start: number, end }, .. } = immutable;
+        let place = FlushPlace { env, directory: &self.directory, number: *number, options: &options };
+        let comparator = &**self.comparator.user_comparator();
+        let earlier_keys = self.state.lock().flush_history.add(memtable, comparator);
+        let gaps = FlushGaps {
+            partitioner: FlushPartitioner::new(comparator, &earlier_keys),
+            numbers: number + 1..*end,
+        };
+        let gaps = (immutable.target == FlushTarget::AnyLevel && !gaps.numbers.is_empty()).then_some(gaps);
+        let tables = flush::build_tables(memtable, smallest_snapshot, place, gaps)?;
+        let properties = || tables.iter().map(|table| table.stats.properties);
+        let entries = properties().map(|properties| properties.num_entries).sum();
+        let tombstones = properties().map(|properties| properties.num_deletions).sum();
+        self.state.lock().flush_history.record_tombstones(tombstones, entries);
+        Ok(FlushOutput { tables, started_at, is_indeterminate: false })
     }
 
     /// Installs finished tables in memtable order. Returns at once if another thread is installing.
@@ -161,8 +176,8 @@ impl DbInner {
         Ok(())
     }
 
-    /// Returns the oldest memtable and its table, if that is finished and no other thread installs
-    /// one.
+    /// Returns the oldest memtable and its tables, if they are finished and no other thread
+    /// installs tables.
     fn start_flush_install(&self) -> Option<(ImmutableMemtable, FlushOutput)> {
         let mut state = self.state.lock();
         if state.is_installing_flush {
@@ -182,61 +197,77 @@ impl DbInner {
     }
 
     fn install_flush_output(&self, immutable: &ImmutableMemtable, output: &FlushOutput) -> Result<()> {
-        let table = output.table.as_ref();
-        let size = table.map_or(0, |table| table.file.size);
+        let tables = &output.tables;
+        let size = tables.iter().map(|table| table.file.size).sum();
         let mut entries = 0;
-        let level = Cell::new(0);
+        let levels = RefCell::new(Vec::new());
         let mut time = Duration::ZERO;
         let installed = self.log_and_apply(
             Some(TableChangeCause::Flush),
-            output.table.as_slice(),
+            tables,
             |version_set| {
                 entries = immutable.last_sequence.saturating_sub(version_set.last_sequence);
                 let mut edit =
                     VersionEdit { log_number: Some(immutable.next_log_number), ..VersionEdit::default() };
                 edit.last_sequence = Some(immutable.last_sequence);
-                if let Some(FinishedTable { file, .. }) = table {
-                    level.set(match immutable.target {
-                        FlushTarget::Level0 => 0,
-                        FlushTarget::AnyLevel => self.pick_flush_level(
-                            version_set,
-                            file.smallest.user_key(),
-                            file.largest.user_key(),
-                        ),
-                    });
-                    edit.new_files.push((level.get(), file.clone()));
-                }
+                edit.new_files = self.flushed_files(version_set, immutable.target, tables);
+                levels.borrow_mut().extend(edit.new_files.iter().map(|(level, _)| *level));
                 edit
             },
             |state| {
                 state.immutable_memtables.pop_front();
                 state.compaction_rate.record_flush(size, immutable.user_bytes);
-                state.version_set.version.set_table_stats(level.get(), output.table.as_slice());
                 // Before a caller that waits for the flush can read the statistics.
                 time = self.options.env.clock.monotonic().saturating_sub(output.started_at);
-                let stats = CompactionStats { time, bytes_read: 0, bytes_written: size };
-                state.compaction_stats[level.get()].add(stats);
+                for (table, &level) in tables.iter().zip(&*levels.borrow()) {
+                    state.version_set.version.set_table_stats(level, std::slice::from_ref(table));
+                    let time = time.mul_f64(table.file.size as f64 / size as f64);
+                    let stats = CompactionStats { time, bytes_read: 0, bytes_written: table.file.size };
+                    state.compaction_stats[level].add(stats);
+                }
                 self.table_cache.metrics().timers.record(Timer::Flush, time);
-                state.obsolete_tables.add_unreported(&output.table);
+                state.obsolete_tables.add_unreported(tables);
             },
         );
         installed.map_err(|error| self.handle_flush_error(error, immutable, output))?;
         self.remove_flushed_log(immutable);
-        let level = level.get();
         self.record_memtable_flush(immutable);
+        let numbers_and_sizes = tables.iter().map(|table| (table.file.number, table.file.size));
         self.report(&Event::FlushEnd {
-            table: immutable.table_number,
+            table: immutable.table_numbers.start,
             log: immutable.log_number,
-            level,
+            tables: numbers_and_sizes
+                .zip(levels.into_inner())
+                .map(|((number, bytes), level)| FlushedTable { number, level, bytes })
+                .collect(),
             entries,
             memtable_bytes: immutable.memtable.memory_usage(),
-            table_bytes: size,
             time,
         });
-        self.end_report_of_tables(&output.table);
+        self.end_report_of_tables(tables);
         // Gets may have released tables since the last installation.
         self.schedule_obsolete_file_removal();
         Ok(())
+    }
+
+    /// Returns the files of flushed tables with their levels.
+    fn flushed_files(
+        &self,
+        version_set: &VersionSet,
+        target: FlushTarget,
+        tables: &[FinishedTable],
+    ) -> Vec<(usize, NewFile)> {
+        let files = tables.iter().map(|table| &table.file);
+        let with_level = files.map(|file| {
+            let smallest = file.smallest.user_key();
+            let largest = file.largest.user_key();
+            let level = match target {
+                FlushTarget::Level0 => 0,
+                FlushTarget::AnyLevel => self.pick_flush_level(&version_set.version, smallest, largest),
+            };
+            (level, file.clone())
+        });
+        with_level.collect()
     }
 
     /// Prepares the retry of a failed install.
@@ -296,12 +327,16 @@ impl DbInner {
 
     /// Returns the level of a flushed table. The caller holds `manifest`, so that no compaction
     /// starts before the install.
-    fn pick_flush_level(&self, version_set: &VersionSet, smallest: &[u8], largest: &[u8]) -> usize {
-        if self.output_level_of_compaction(smallest, largest).is_some() {
-            return 0;
+    ///
+    /// The table is newer than all inputs of a running compaction. Above its output level, the
+    /// table may lie between inputs. An output table may span the same keys.
+    fn pick_flush_level(&self, version: &Version, smallest: &[u8], largest: &[u8]) -> usize {
+        let level =
+            leveled::pick_level_for_memtable_output(version, smallest, largest, &self.compaction_limits);
+        match self.output_level_of_compaction(smallest, largest) {
+            Some(output_level) => level.min(output_level.saturating_sub(1)),
+            None => level,
         }
-        let version = &version_set.version;
-        leveled::pick_level_for_memtable_output(version, smallest, largest, &self.compaction_limits)
     }
 
     /// Returns the output level of the running compaction if it may write keys from `smallest` to

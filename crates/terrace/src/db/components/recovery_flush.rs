@@ -7,7 +7,8 @@ use terrace_format::key::MAX_SEQUENCE_NUMBER;
 use terrace_format::table::TableOptions;
 
 use super::task_group::TaskGroup;
-use crate::compaction::{self, flush};
+use crate::compaction;
+use crate::compaction::flush::{self, FlushPlace};
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
@@ -54,14 +55,9 @@ impl RecoveryFlusher {
         let context = Arc::clone(&self.context);
         self.task_group.spawn(Box::new(move || {
             // Nothing reads before the end of the recovery.
-            let table = flush::build_table(
-                &memtable,
-                MAX_SEQUENCE_NUMBER,
-                &context.env,
-                &context.directory,
-                number,
-                &context.options,
-            );
+            let RecoveryFlushContext { env, directory, options, .. } = &*context;
+            let place = FlushPlace { env, directory, number, options };
+            let table = flush::build_table(&memtable, MAX_SEQUENCE_NUMBER, place);
             let mut results = context.results.lock();
             match table {
                 Ok(table) => results.tables.extend(table),

@@ -20,8 +20,8 @@ use terrace_env::Clock;
 
 use crate::compaction::picker::Level0Limits;
 use crate::event::Event;
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::version::{FileMeta, Version, total_size};
+use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::version::{Version, total_size};
 
 /// Maximum sleep of one write.
 const MAX_WRITE_DELAY: Duration = Duration::from_millis(1);
@@ -140,7 +140,7 @@ pub(crate) struct RunningCompaction {
 #[derive(Debug, Clone, Copy)]
 struct CompactionBacklog {
     limits: Level0Limits,
-    level_0_files: usize,
+    level_0_runs: usize,
     /// Expected time of the compactions that are needed now.
     remaining_time: Duration,
     /// Bytes that may arrive before writers have to wait.
@@ -159,8 +159,8 @@ pub(crate) struct DelayChange {
 impl DelayChange {
     /// Returns the event that reports the change.
     pub(crate) fn event(&self) -> Event {
-        let CompactionBacklog { level_0_files, remaining_time, headroom_bytes, .. } = self.backlog;
-        Event::WriteDelay { nanos_per_kib: self.delay_per_kib, level_0_files, remaining_time, headroom_bytes }
+        let CompactionBacklog { level_0_runs, remaining_time, headroom_bytes, .. } = self.backlog;
+        Event::WriteDelay { nanos_per_kib: self.delay_per_kib, level_0_runs, remaining_time, headroom_bytes }
     }
 }
 
@@ -186,19 +186,20 @@ impl CompactionBacklog {
             running => running.map_or(Duration::ZERO, remaining) + rate.time_for(pending_bytes),
         };
         // Delays are computed for keys and values, not for table bytes.
-        let headroom_files = limits.no_headroom.saturating_sub(level_0.len()) as u64;
+        let runs = version.level_0_runs();
+        let headroom_runs = limits.no_headroom.saturating_sub(runs) as u64;
         CompactionBacklog {
             limits: *limits,
-            level_0_files: level_0.len(),
+            level_0_runs: runs,
             remaining_time,
-            headroom_bytes: rate.user_bytes_in(headroom_files * mean_file_size(level_0)),
+            headroom_bytes: rate.user_bytes_in(headroom_runs * (total_size(level_0) / runs.max(1) as u64)),
             compaction_nanos_per_kib: rate.nanos_per_kib(rate.user_bytes),
         }
     }
 
     /// Delay in nanoseconds per [`DELAY_UNIT_BYTES`].
     fn delay_per_kib(&self) -> u64 {
-        if self.level_0_files < self.limits.slowdown {
+        if self.level_0_runs < self.limits.slowdown {
             return 0;
         }
         let work = u64::try_from(self.remaining_time.as_nanos()).unwrap_or(u64::MAX);
@@ -214,7 +215,7 @@ impl CompactionBacklog {
     /// take longer than ever before.
     fn max_slowdown(&self) -> u64 {
         let Level0Limits { no_headroom, stop, .. } = self.limits;
-        MIN_WRITE_RATE_FRACTION.1 << self.level_0_files.clamp(no_headroom, stop).saturating_sub(no_headroom)
+        MIN_WRITE_RATE_FRACTION.1 << self.level_0_runs.clamp(no_headroom, stop).saturating_sub(no_headroom)
     }
 }
 
@@ -275,10 +276,6 @@ impl CompactionRate {
     }
 }
 
-fn mean_file_size(files: &[Arc<FileMeta>]) -> u64 {
-    total_size(files) / files.len().max(1) as u64
-}
-
 #[cfg(test)]
 mod tests {
     use terrace_env::ManualClock;
@@ -287,11 +284,11 @@ mod tests {
 
     const LIMITS: Level0Limits = Level0Limits::DEFAULT;
 
-    fn price(level_0_files: usize, work_ms: u64, room: u64) -> u64 {
+    fn price(level_0_runs: usize, work_ms: u64, room: u64) -> u64 {
         let work = Duration::from_millis(work_ms);
         CompactionBacklog {
             limits: LIMITS,
-            level_0_files,
+            level_0_runs,
             remaining_time: work,
             headroom_bytes: room,
             compaction_nanos_per_kib: 40_000,

@@ -10,6 +10,7 @@ use terrace_format::key_order::KeyOrder;
 
 use super::open::DbOpener;
 use crate::cache::{self, BlockCache};
+use crate::compaction::flush_partitioner::FlushHistory;
 use crate::compaction::picker::{CompactionLimits, Level0Limits, lazy_leveled, tombstones};
 use crate::db::components::background_error::BackgroundError;
 use crate::db::components::follower_tail::FollowSchedule;
@@ -229,6 +230,7 @@ fn new_state(set: VersionSet, memtable: Arc<Memtable>) -> DbState {
         read_compactions_paused_until: Duration::ZERO,
         seek_compactions_paused_until: Duration::ZERO,
         obsolete_tables: ObsoleteTables::default(),
+        flush_history: FlushHistory::default(),
         compaction_stats: Default::default(),
         compaction_rate: CompactionRate::default(),
         retryable_failures: 0,

@@ -6,13 +6,14 @@ use terrace_format::log::RecordWriter;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
+use crate::compaction::flush_partitioner;
 use crate::db::components::wal::{WalFile, WalWriter};
 use crate::db::inner::{DbInner, DbState, FlushState, FlushTarget, ImmutableMemtable};
 use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::stats::Timer;
 use crate::sync::{Arc, MutexGuard, Ordering};
-use crate::version::CommitError;
+use crate::version::{CommitError, total_size};
 
 impl DbInner {
     /// Returns when the memtable has space for a write. Releases the lock while it waits.
@@ -70,8 +71,8 @@ impl DbInner {
         } else if state.immutable_memtables.len() >= self.max_immutable_memtables() {
             Some(Timer::FlushStall)
         } else {
-            let level_0_files = state.version_set.version.levels[0].len() + state.immutable_memtables.len();
-            (level_0_files >= self.compaction_limits.level_0.stop).then_some(Timer::CompactionStall)
+            let runs = state.version_set.version.level_0_runs() + state.immutable_memtables.len();
+            (runs >= self.compaction_limits.level_0.stop).then_some(Timer::CompactionStall)
         }
     }
 
@@ -103,8 +104,10 @@ impl DbInner {
             previous.map_or(state.version_set.last_sequence, |previous| previous.last_sequence);
         let records = immutable.last_sequence.saturating_sub(sequence_before);
         self.memtable_sizer.record_freeze(immutable.memtable.memory_usage(), records);
-        let table_number = self.new_file_number();
-        state.immutable_memtables.push_back(ImmutableMemtable { table_number, target, ..immutable });
+        let stored_bytes = state.version_set.version.levels.iter().map(|files| total_size(files)).sum();
+        let max_tables = flush_partitioner::max_tables(immutable.memtable.memory_usage(), stored_bytes);
+        let table_numbers = self.new_file_numbers(max_tables);
+        state.immutable_memtables.push_back(ImmutableMemtable { table_numbers, target, ..immutable });
         self.install_read_state(&state);
         self.detect_load(&mut state);
         self.maybe_schedule_flush_or_compaction(&mut state);
@@ -120,7 +123,7 @@ impl DbInner {
     }
 
     /// Points `writer` to a new log and a new memtable of `size` bytes. Returns the old memtable,
-    /// without a table number.
+    /// without table numbers.
     fn restart_writer(
         &self,
         writer: &mut WalWriter,
@@ -141,7 +144,7 @@ impl DbInner {
         writer.memtable_created_at = now;
         ImmutableMemtable {
             memtable: old_memtable,
-            table_number: 0,
+            table_numbers: 0..0,
             flush_state: FlushState::Pending,
             log_number: old_wal.number,
             log_len,
