@@ -31,8 +31,8 @@ void terrace_options_set_reuse_logs(leveldb_options_t*, uint8_t);
 /* Total memory budget in bytes, at least 2 MiB, for memtables, cached blocks and open tables. The
  * property "terrace.memory" is the current use. Pages of mapped files do not count, nor does a
  * cache that the program set. A write buffer size other than LevelDB's default is not changed.
- * Default: 0, no budget; if the process may use less than 512 MiB, half of that. This limit is read
- * once, when the process opens its first database. */
+ * Default: 0: all such databases share half of the memory that the process may use. This limit is
+ * read once, when the process opens its first database. */
 void terrace_options_set_memory_budget(leveldb_options_t*, size_t bytes);
 
 /* Sets the compression of new blocks by name: "none", "snappy", "zstd", "zlib" or "deflate", also for a

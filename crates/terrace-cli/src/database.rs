@@ -368,8 +368,8 @@ pub(crate) struct FileFormatArgs {
 #[derive(Args, Default)]
 #[command(next_help_heading = "Memory")]
 pub(crate) struct MemoryArgs {
-    /// Size of a memtable before it is flushed to a table, 64KiB to 1GiB [default: 4MiB, up to
-    /// 32MiB under a high write rate]
+    /// Size of a memtable before it is flushed to a table, 64KiB to 1GiB [default: 4MiB to 64MiB,
+    /// by the write rate; 32MiB for serve]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     write_buffer: Option<u64>,
     /// Memory budget for memtables, block cache and open tables together, 2MiB or more [default: no

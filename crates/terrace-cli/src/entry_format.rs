@@ -7,7 +7,9 @@
 //!   hex     ff00<tab>34
 //! ```
 //!
-//! All formats can store every key and value, and reading a line returns the same bytes.
+//! All formats can store every key and value, and reading a line returns the same bytes. A carriage
+//! return before the line feed is part of the line end, as Windows programs write it: in a value it
+//! is `\x0d`.
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
@@ -192,7 +194,8 @@ impl EntryReader {
         if !self.input.next_line(&mut self.line)? {
             return Ok(None);
         }
-        self.format.read(&self.line).map(Some).map_err(|reason| self.input.error_at_line(reason))
+        let line = self.line.strip_suffix(b"\r").unwrap_or(&self.line);
+        self.format.read(line).map(Some).map_err(|reason| self.input.error_at_line(reason))
     }
 
     /// The input file, for progress reports.

@@ -56,6 +56,16 @@ impl Failure {
         Failure::File(format!("{}: {reason}", path.display()))
     }
 
+    /// Failure to listen to signals.
+    pub(crate) fn for_signals(error: io::Error) -> Failure {
+        Failure::File(format!("listening to signals: {error}"))
+    }
+
+    /// Failure to find this program, which starts itself again.
+    pub(crate) fn for_own_path(error: io::Error) -> Failure {
+        Failure::File(format!("path of this program: {error}"))
+    }
+
     /// Appends `note` to the message.
     pub(crate) fn with_note(mut self, note: &str) -> Failure {
         match &mut self {

@@ -108,7 +108,8 @@ pub fn serve(
     let bound_page = page::bind(config)?;
     let shared = Arc::new(new_shared(config, &listeners, bound_page.access.clone())?);
     for (name, value) in &config.settings {
-        settings::change(&shared, name, value).map_err(ServeError::Config)?;
+        let changed = settings::change(&shared, name, value);
+        changed.map_err(|reply| ServeError::Config(reply.trim_start_matches("ERR ").to_owned()))?;
     }
     let mut threads = ServerThreads::start(config, &shared, metrics)?;
     let busy_page_port = bound_page.busy_port;

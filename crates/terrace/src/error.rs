@@ -1,10 +1,11 @@
-//! Errors of this crate, in the five kinds of LevelDB.
+//! Errors of this crate, in the five kinds of LevelDB and one more.
 
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_env::FileError;
+use terrace_format::batch::MAX_KEY_OR_VALUE_LEN;
 use terrace_format::{DecodeError, DecodeErrorKind};
 use terrace_sync::mutant;
 
@@ -214,6 +215,12 @@ impl Error {
     #[cold]
     pub(crate) fn out_of_memory(path: &Path, bytes: usize) -> Error {
         Error::from_io(path, IoErrorKind::OutOfMemory, format!("no memory for {bytes} bytes"))
+    }
+
+    /// Returns the error of a key or value above its maximum length.
+    #[cold]
+    pub(crate) fn oversized_entry() -> Error {
+        Error::InvalidArgument(format!("key or value is longer than {MAX_KEY_OR_VALUE_LEN} bytes"))
     }
 
     /// Returns a corruption error for the file at `path`.

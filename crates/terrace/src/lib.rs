@@ -25,8 +25,27 @@
 //! # Durability
 //!
 //! A write survives a process crash as soon as its call returns. It survives a power cut if its own
-//! [`WriteOptions::sync`] or that of a later write was set. After a power cut, the database holds a
-//! prefix of the writes in their order, without gaps.
+//! [`WriteOptions::sync`] or that of a later write was set, or if [`Db::sync`] was called later.
+//! With mapped logs, the database then holds a prefix of the writes in their order, without gaps.
+//! With appended logs, as on file systems that copy on write, unsynced writes may be missing
+//! between others, as with LevelDB ([`Options::mapped_logs`]).
+//!
+//! # Threads and processes
+//!
+//! A [`Db`] is `Send` and `Sync`, its clones share one database, and all calls take `&self`. One
+//! process at a time has a database open for writing. [`Db::follow`] reads it from other processes.
+//!
+//! # Limits
+//!
+//! A key or a value has less than 4 GiB. A batch and the writes of a transaction are in memory. The
+//! databases of a process share half of its memory, unless [`Options::memory_budget`] is set.
+//!
+//! # Errors
+//!
+//! Each [`Error`] has a [kind](ErrorKind), and the fault of a file has its name and the place.
+//! After an error for which [`Error::is_retryable`] is true, such as that of a full disk, the same
+//! call may succeed later. After a failed sync, the database refuses writes until it is opened
+//! again. Reads continue.
 
 mod bulk_load;
 mod cache;

@@ -81,21 +81,22 @@ pub struct Options {
     /// several databases may share it. `max_open_files` applies in addition.
     ///
     /// Default: None. All such databases of the process share half of its memory, and each may
-    /// take memory that the others do not use. Alone, memtables take up to 136 MiB and the block
-    /// cache takes 128 MiB, as with a budget of 256 MiB. Open tables take about 4 % of their size
-    /// for small values. If the process may use less than 512 MiB, as in a small container, a
-    /// database takes at most half of that limit. The limit is the memory of the machine, or of the
-    /// control group if that is less. It is read once, when the process opens its first database; a
-    /// later change has no effect.
+    /// take memory that the others do not use. Alone, memtables take up to 204 MiB during fast
+    /// writes into more than 1 GiB, and the block cache takes up to 128 MiB. Open tables take about
+    /// 4 % of their size for small values. If the process may use less than 512 MiB, as in a small
+    /// container, a database takes at most half of that limit. The limit is the memory of the
+    /// machine, or of the control group if that is less. It is read once, when the process opens
+    /// its first database; a later change has no effect.
     pub memory_budget: Option<usize>,
     /// Size at which a memtable is flushed. 64 KiB to 1 GiB. Beside it, immutable memtables of up
-    /// to 64 MiB in total wait for their flush: at least one, at most four, or eight with large
-    /// records. A small [`memory_budget`](Options::memory_budget) allows fewer. If the databases of
-    /// the process exhaust their shared budget, memtables are flushed earlier.
+    /// to 64 MiB in total wait for their flush: at least one, at most four. With records of 4 KiB
+    /// up to eight wait, and with records of 64 KiB up to sixteen. A small
+    /// [`memory_budget`](Options::memory_budget) allows fewer. If the databases of the process
+    /// exhaust their shared budget, memtables are flushed earlier.
     ///
     /// Default: None, which begins with 4 MiB. The size grows while writes come fast, within the
     /// memory budget: up to 32 MiB if the database holds more than 128 MiB, and to 64 MiB above 1
-    /// GiB.
+    /// GiB. Two immutable memtables of any such size may wait.
     pub write_buffer_size: Option<usize>,
     /// Maximum number of open files. 74 to 50,000, default 1,000.
     pub max_open_files: usize,

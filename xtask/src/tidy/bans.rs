@@ -33,6 +33,7 @@ static BANS: &[Ban] = &[
             ("crates/terrace-capi/src/", "allocates what a C program frees"),
             ("crates/terrace-capi/build.rs", "lists what to compile"),
             ("crates/terrace-cli/build.rs", "copies a library of the compiler"),
+            ("crates/terrace-server/src/unix_sockets/unix.rs", "distinguishes sockets from other files"),
             ("crates/terrace-cli/src/input.rs", "opens the text files that a user names"),
             ("crates/terrace-cli/src/command/man.rs", "writes pages to a directory that a user names"),
             (

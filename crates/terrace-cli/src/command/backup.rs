@@ -1,11 +1,12 @@
 //! `terrace backup`: creates, lists, verifies and removes backups.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{Value, json};
-use terrace::{BackupInfo, Backups, Options};
+use terrace::{BackupInfo, Backups, ErrorKind, Options};
 
 use crate::cli::Run;
 use crate::database::{ComparatorArg, DamageArgs, DatabaseArgs};
@@ -31,8 +32,8 @@ pub(crate) struct Backup {
     /// Verify only the backup with this number [default: all]
     #[arg(long, value_name = "N")]
     id: Option<u64>,
-    /// Number of the newest backups of each database that prune keeps
-    #[arg(long, value_name = "N")]
+    /// Number of the newest backups of each database that prune keeps, at least 1
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     keep: Option<usize>,
     /// Print the list as lines of JSON
     #[arg(long)]
@@ -79,7 +80,7 @@ impl Backup {
         let database = DatabaseArgs { dir, comparator: self.comparator };
         let db = database.open_read_only(&self.damage)?;
         let options = database.options_for_reading().create_if_missing(true);
-        let backups = Backups::open(&self.backups, &options)?;
+        let backups = Backups::open(&self.backups, &options).map_err(failure)?;
         let mut progress = Progress::bytes("backing up", Some(0));
         let info =
             backups.create_with_progress(&db, |done, total| progress.set_position_and_total(done, total))?;
@@ -92,39 +93,54 @@ impl Backup {
     }
 
     fn list(&self) -> CommandResult {
-        let infos = open_existing(&self.backups)?.list()?;
+        let backups = open_existing(&self.backups)?;
         let mut out = terminal::output();
-        for info in &infos {
-            if self.json {
-                writeln!(out, "{}", entry_format::printable_json(&to_json(info)))?;
-                continue;
+        let mut damaged = None;
+        for id in backups.ids().map_err(failure)? {
+            match backups.info(id) {
+                Ok(info) => self.print_info(&info, &mut out)?,
+                Err(error) => damaged = damaged.or(Some(error)),
             }
-            let time = units::utc(info.created_us);
-            let size = units::size(info.bytes);
-            let id = info.id;
-            let new = units::size(info.new_bytes);
-            writeln!(
-                out,
-                "{id:>6}  {time}  {size:>10}  {new:>10} new  {}",
-                terminal::printable(&info.source)
-            )?;
         }
-        Ok(out.flush()?)
+        out.flush()?;
+        damaged.map_or(Ok(()), |error| Err(failure(error)))
+    }
+
+    fn print_info(&self, info: &BackupInfo, out: &mut impl Write) -> io::Result<()> {
+        if self.json {
+            return writeln!(out, "{}", entry_format::printable_json(&to_json(info)));
+        }
+        let time = units::utc(info.created_us);
+        let size = units::size(info.bytes);
+        let id = info.id;
+        let new = units::size(info.new_bytes);
+        let source = terminal::printable(&info.source);
+        writeln!(out, "{id:>6}  {time}  {size:>10}  {new:>10} new  {source}")
     }
 
     fn verify(&self) -> CommandResult {
         let backups = open_existing(&self.backups)?;
         let ids = match self.id {
             Some(id) => vec![id],
-            None => backups.list()?.iter().map(|info| info.id).collect(),
+            None => backups.ids().map_err(failure)?,
         };
         let mut out = terminal::output();
         let mut damaged = 0;
         for id in ids {
             let mut progress = Progress::bytes("verifying", Some(0));
-            let report = backups
-                .verify_with_progress(id, |done, total| progress.set_position_and_total(done, total))?;
+            let verified =
+                backups.verify_with_progress(id, |done, total| progress.set_position_and_total(done, total));
             drop(progress);
+            let report = match verified {
+                Ok(report) => report,
+                // The list of the files.
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    writeln!(out, "{}\nbackup {id}: damaged", terminal::printable(error))?;
+                    damaged += 1;
+                    continue;
+                }
+                Err(error) => return Err(failure(error)),
+            };
             for problem in &report.problems {
                 writeln!(out, "{}", terminal::printable(problem))?;
             }
@@ -146,7 +162,8 @@ impl Backup {
     }
 
     fn prune(&self) -> CommandResult {
-        let removed = open_existing(&self.backups)?.prune(self.keep.unwrap_or(usize::MAX))?;
+        let removed = open_existing(&self.backups)?.prune(self.keep.unwrap_or(usize::MAX));
+        let removed = removed.map_err(failure)?;
         let mut out = terminal::output();
         writeln!(out, "{} removed", units::plural(removed.len() as u64, "backup"))?;
         Ok(out.flush()?)
@@ -155,7 +172,20 @@ impl Backup {
 
 /// Opens a directory of backups that exists.
 pub(super) fn open_existing(path: &Path) -> Result<Backups, Failure> {
-    Ok(Backups::open(path, &Options::default())?)
+    let options = Options::default();
+    if !options.env.fs.is_dir(path)? {
+        return Err(Failure::Database(format!("{}: no such directory, expected backups", path.display())));
+    }
+    Backups::open(path, &options).map_err(failure)
+}
+
+/// Failure of a call on backups. The advice for a damaged database does not fit them.
+pub(super) fn failure(error: terrace::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Corruption => Failure::Database(error.to_string())
+            .with_note("terrace backup verify lists all damage; restore --id chooses another backup"),
+        _ => error.into(),
+    }
 }
 
 fn to_json(info: &BackupInfo) -> Value {

@@ -297,14 +297,15 @@ impl Bench {
         let expected = expected_results(phases.iter().map(|phase| &phase.workload));
         // After the expected values, whose computation does not check for signals, and before
         // anything is created that a signal would leave on disk.
-        let stop =
-            StopSignal::on_signals().map_err(|e| Failure::File(format!("listening to signals: {e}")))?;
+        let stop = StopSignal::on_signals().map_err(Failure::for_signals)?;
         let dir = DatabaseDir::new(self.dir.as_deref())?;
         let plan = Plan { engines, phases, expected, rounds: self.rounds, dir: dir.path.clone() };
         let mut result = self.new_result(&plan, scale);
         self.save(&result)?;
-        let this_program =
-            ExternalProgram { path: env::current_exe()?, arguments: vec!["bench".into(), "--child".into()] };
+        let this_program = ExternalProgram {
+            path: env::current_exe().map_err(Failure::for_own_path)?,
+            arguments: vec!["bench".into(), "--child".into()],
+        };
         let mut progress = BenchProgress::new(&plan, |result: &ResultFile| self.save(result));
         rounds::run(
             &plan,

@@ -74,7 +74,7 @@ impl Demo {
         check_etcd()?;
         let dir = create_directory(&self.dir).map_err(|error| Failure::File(error.to_string()))?;
         // Before the first process: a signal ends all of them.
-        let stop = StopSignal::on_signals()?;
+        let stop = StopSignal::on_signals().map_err(Failure::for_signals)?;
         let nodes = (1..=NODES).map(|number| self.start_node(&dir, number));
         let nodes = nodes.collect::<Result<Vec<GuardedProcess>, Failure>>()?;
         let front_ends = (1..=FRONT_ENDS).map(|number| self.start_front_end(number));
@@ -132,7 +132,7 @@ impl Demo {
     }
 
     fn start_front_end(&self, number: u16) -> Result<GuardedProcess, Failure> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(std::env::current_exe().map_err(Failure::for_own_path)?);
         command.args(["serve", "--store", &self.address(), "--create"]);
         command.args(["--port", &self.front_end_port(number).to_string()]);
         GuardedProcess::start(&command, Stdio::inherit())

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::backup::open_existing;
+use super::backup::{failure, open_existing};
 use crate::cli::Run;
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
@@ -31,15 +31,16 @@ impl Run for Restore {
         let backups = open_existing(&self.backups)?;
         let id = match self.id {
             Some(id) => id,
-            None => match backups.list()?.last() {
-                Some(newest) => newest.id,
+            // A damaged list of an older backup does not matter.
+            None => match backups.ids().map_err(failure)?.last() {
+                Some(newest) => *newest,
                 None => return Err(Failure::Database(format!("{}: no backup", self.backups.display()))),
             },
         };
         let mut progress = Progress::bytes("restoring", Some(0));
-        backups.restore_with_progress(id, &self.target, |done, total| {
+        let restored = backups.restore_with_progress(id, &self.target, |done, total| {
             progress.set_position_and_total(done, total);
-        })?;
-        Ok(())
+        });
+        restored.map_err(failure)
     }
 }

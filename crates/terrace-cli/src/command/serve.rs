@@ -176,7 +176,12 @@ struct TrustArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = range(1, 1_000_000))]
     max_clients: usize,
     /// Seconds after which an idle connection ends; 0 for no limit
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u64).range(0..=i32::MAX as u64)
+    )]
     timeout: u64,
     /// Threads for connections, 1 to 16 [default: one less than the number of processors]
     #[arg(long, value_name = "N", value_parser = range(1, 16))]
@@ -226,7 +231,7 @@ impl TrustArgs {
     /// Returns the password for AUTH: that of an option, or of the environment.
     fn password(&self) -> Result<Option<String>, Failure> {
         let (source, text) = match (&self.requirepass, &self.requirepass_file) {
-            (Some(password), _) => return Ok(Some(password.clone())),
+            (Some(password), _) => ("--requirepass".to_owned(), password.clone()),
             (None, Some(path)) => (path.display().to_string(), config_file::read(path)?),
             (None, None) => match std::env::var(PASSWORD_VARIABLE) {
                 Ok(text) => (PASSWORD_VARIABLE.to_owned(), text),
@@ -281,6 +286,7 @@ impl Run for Serve {
             None => self,
         };
         let config = args.server_config()?;
+        check_checkpoints(&config)?;
         if config.shared_store.is_none() {
             check_directory(&config)?;
         }
@@ -314,19 +320,25 @@ fn lock_holder(config: &ServerConfig) -> Option<u32> {
 /// Reads a password and prints its hash.
 fn print_hash() -> CommandResult {
     /// Maximum length of a password, in bytes.
-    const MAX: u64 = 4096;
+    const MAX: usize = 4096;
+    // A longer one must not be cut silently: its line end and one byte more show it.
+    let mut stdin = std::io::stdin().lock().take(MAX as u64 + 3);
     let mut password = Vec::new();
-    std::io::stdin().lock().take(MAX).read_to_end(&mut password)?;
+    stdin
+        .read_to_end(&mut password)
+        .map_err(|error| Failure::for_file(Path::new("standard input"), error))?;
     let password = without_line_end(&password);
-    if password.is_empty() {
-        return Err(Failure::Usage("the password on the standard input is empty".into()));
+    if !(1..=MAX).contains(&password.len()) {
+        let reason = if password.is_empty() { "is empty" } else { "has more than 4,096 bytes" };
+        return Err(Failure::Usage(format!("the password on the standard input {reason}")));
     }
     let random = Env::default().random;
     let salt = [random.next_u64().to_le_bytes(), random.next_u64().to_le_bytes()].concat();
     let salt = salt.try_into().unwrap_or([0; 16]);
     let hash = hash_password(password, salt).map_err(Failure::Usage)?;
-    writeln!(terminal::output(), "{hash}")?;
-    Ok(())
+    let mut out = terminal::output();
+    writeln!(out, "{hash}")?;
+    Ok(out.flush()?)
 }
 
 impl Serve {
@@ -378,6 +390,16 @@ impl TlsArgs {
         let files =
             TlsFiles { certificates: self.tls_cert?, key: self.tls_key?, client_authorities: self.tls_ca };
         Some(TlsConfig { port: self.tls_port?, files })
+    }
+}
+
+/// Fails if the directory of checkpoints is missing. The first checkpoint may be months later.
+fn check_checkpoints(config: &ServerConfig) -> CommandResult {
+    match &config.checkpoints {
+        Some(dir) if !config.engine.env.fs.is_dir(dir)? => {
+            Err(Failure::for_file(dir, "no such directory, expected that of --checkpoints"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -451,6 +473,9 @@ fn client_command(addresses: &Addresses) -> Option<String> {
 pub(super) fn failure(error: ServeError) -> Failure {
     match error {
         ServeError::Config(reason) => Failure::Usage(reason),
+        ServeError::Database(reason) if reason.starts_with("corruption: ") => {
+            Failure::Database(reason).with_note(CORRUPTION_ADVICE)
+        }
         ServeError::Database(reason) => Failure::Database(reason),
         other => Failure::File(other.to_string()),
     }

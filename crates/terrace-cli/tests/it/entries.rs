@@ -145,6 +145,25 @@ fn byte_order_mark_of_a_file() {
     trial.run("count c.db").assert_output(0, "0\n");
 }
 
+/// Regression: each value of a file of Windows ended with a carriage return.
+#[test]
+fn line_ends_of_windows() {
+    for (name, text) in [
+        ("f.tsv", "a\t1\r\nb\t2\\x0d\r\nc\t\r\n"),
+        (
+            "f.jsonl",
+            "{\"key\":\"a\",\"value\":\"1\"}\r\n{\"key\":\"b\",\"value\":\"2\\r\"}\r\n{\"key\":\"c\",\"value\":\"\"}\r\n",
+        ),
+    ] {
+        let trial = CliTest::new();
+        trial.file(name, text).run(&format!("load db {name} --create")).assert_output(0, "");
+        trial.run("scan db").assert_output(0, "a\t1\nb\t2\\x0d\nc\t\n");
+    }
+    let trial = CliTest::new();
+    trial.run_with_input("load db - --create --format hex", b"61\t31\r\n").assert_output(0, "");
+    trial.run("scan db").assert_output(0, "a\t1\n");
+}
+
 /// A key that begins with the mark survives a dump and a load.
 #[test]
 fn byte_order_mark_of_a_key() {

@@ -94,7 +94,7 @@ fn checkpoint_is_a_database() {
 #[test]
 fn backups_from_create_to_prune() {
     let trial = CliTest::with_entries(FEW);
-    trial.run("backup list backups").assert_contains(3, &["backups: does not exist"]);
+    trial.run("backup list backups").assert_error(3, "backups: no such directory, expected backups");
     trial.run("backup create backups db").assert_contains(0, &["backup 1: ", " new of "]);
     trial.run("compact db").assert_contains(0, &[]);
     trial.run("backup create backups db").assert_contains(0, &["backup 2: "]);
@@ -110,6 +110,9 @@ fn backups_from_create_to_prune() {
     trial.run("get new d").assert_output(0, "4\n");
     trial.run("restore backups new").assert_contains(3, &["new: exists"]);
     trial.run("restore backups other --id 9").assert_contains(3, &["not found: backups: no backup 9"]);
+    check_damaged_list(&trial);
+    // No slip of a script removes all backups.
+    trial.run("backup prune backups --keep 0").assert_contains(2, &["0 is not in 1.."]);
     trial.run("backup prune backups --keep 1").assert_output(0, "2 backups removed\n");
     trial.run("backup verify backups").assert_contains(0, &["backup 3: ", "no problem"]);
 
@@ -122,6 +125,37 @@ fn backups_from_create_to_prune() {
         .assert_contains(3, &[&table, "content hash ", "1 backup damaged"]);
     trial.run("restore backups other").assert_contains(3, &["corruption: ", &table, "content hash "]);
     assert!(!trial.path("other").exists() && !trial.path("other.partial").exists());
+}
+
+/// Damages the list of backup 1 for a moment. The other backups are listed, verified and restored.
+fn check_damaged_list(trial: &CliTest) {
+    let list = trial.read("backups/000001.files");
+    trial.file("backups/000001.files", &list[..list.len() - 1]);
+    let message = "corruption: 000001.files: is no complete list of a backup";
+    let listed = trial.run("backup list backups");
+    listed.assert_contains(3, &["     2  20", "     3  20", message, "terrace backup verify"]);
+    assert_eq!((listed.out.lines().count(), listed.err.lines().count()), (2, 1), "{listed:?}");
+    trial.run("backup verify backups").assert_contains(
+        3,
+        &[message, "backup 1: damaged", "backup 3: ", "no problem", "backups: 1 backup damaged\n"],
+    );
+    trial.run("restore backups newest").assert_output(0, "");
+    trial.run("restore backups other --id 1").assert_contains(3, &[message, "--id chooses another"]);
+    trial.run("backup prune backups --keep 1").assert_contains(3, &[message]);
+    trial.file("backups/000001.files", &list);
+}
+
+/// Regression: the command created a lock and a directory of tables there.
+#[test]
+fn backups_in_a_directory_of_another_kind() {
+    let trial = CliTest::new();
+    trial.run_in_shell("mkdir other").assert_output(0, "");
+    let message = "invalid argument: other: no directory of backups (it has no subdirectory tables)";
+    for line in ["backup list other", "backup verify other", "backup prune other --keep 1", "restore other x"]
+    {
+        trial.run(line).assert_error(3, message);
+        assert!(trial.list("other").is_empty(), "{line}");
+    }
 }
 
 /// Runs the commands of the guide.

@@ -135,6 +135,31 @@ fn options_that_contradict_each_other() {
     test.run("serve missing --read-only --port 0").assert_contains(3, &["missing"]);
     test.run("serve db --port 0 --unix-socket no/such/dir/socket")
         .assert_contains(4, &["no/such/dir/socket"]);
+    test.run("serve db --port 0 --checkpoints missing")
+        .assert_error(4, "missing: no such directory, expected that of --checkpoints");
+    test.run_in_shell("\"$0\" serve db --port 0 --requirepass ''")
+        .assert_error(2, "--requirepass: the password is empty");
+    test.run("serve db --port 0 --set maxclients=0").assert_error(
+        2,
+        "CONFIG SET failed (possibly related to argument 'maxclients') - \
+         argument must be between 1 and 1000000 inclusive",
+    );
+    test.file("bytes", [0xff]).run("serve --config bytes").assert_error(4, "bytes: not UTF-8");
+    test.file("db/CURRENT", "")
+        .run("serve db --port 0")
+        .assert_contains(3, &["corruption: ", "terrace repair"]);
+}
+
+/// Regression: the server removed the file, because a connection to it is refused as one to a
+/// socket that no process uses.
+#[test]
+fn unix_socket_at_the_path_of_a_file() {
+    let test = CliTest::new();
+    test.file("notes.txt", "mine");
+    test.run("serve new --port 0 --unix-socket notes.txt")
+        .assert_error(4, "listen on notes.txt: the path exists and is no socket");
+    assert_eq!(test.read("notes.txt"), b"mine");
+    assert_eq!(test.list(""), ["notes.txt"]);
 }
 
 /// Text of `--print-config` after `args`.
@@ -194,8 +219,10 @@ fn wrong_configurations() {
         ("port = 70000\n", 2, "70000"),
         ("workers = 17\n", 2, "1..=16"),
         ("max-clients = 0\n", 2, "1..=1000000"),
+        ("timeout = 2147483648\n", 2, "0..=2147483647"),
         ("sync = \"sometimes\"\n", 2, "sometimes"),
-        ("port = \n", 2, "serve.toml: "),
+        ("port = \n", 2, "terrace: serve.toml:2: "),
+        ("set = [\n\"a\"\n", 2, "terrace: serve.toml:3: "),
         ("set = [\"slowlog-max-len=x\"]\n", 2, "slowlog-max-len"),
         ("set = [\"nosuch=1\"]\n", 2, "nosuch"),
         ("user = [\"bob role=root\"]\n", 2, "role \"root\""),
@@ -206,6 +233,7 @@ fn wrong_configurations() {
         let port = if text.contains("port") { "" } else { "--port 0" };
         let run = test.run(&format!("serve --config serve.toml {port}"));
         run.assert_contains(code, &[expected]);
+        assert_eq!(run.err.lines().count(), 1, "{}", run.err);
     }
     test.run("serve --config missing.toml").assert_contains(4, &["missing.toml"]);
     test.run("serve --port 0").assert_contains(2, &["DB"]);
@@ -228,6 +256,37 @@ fn hash_of_a_password() {
     let replies = talk(&line, "AUTH bob secret\r\nGET a:1\r\nGET b\r\nQUIT\r\n");
     assert!(replies.starts_with("+OK\r\n$-1\r\n-NOPERM "), "{replies}");
     assert_eq!(terminate(&mut child), Some(0));
+}
+
+/// Regression: a longer password was cut, so its hash was that of other passwords, too. An error of
+/// the standard input had the name of the standard output.
+#[test]
+fn passwords_without_a_hash() {
+    let test = CliTest::new();
+    let longest = "x".repeat(4096);
+    let hashed = test.run_with_input("serve --hash-password", format!("{longest}\r\n").as_bytes());
+    hashed.assert_contains(0, &["$argon2id$"]);
+    for (password, reason) in [
+        (format!("{longest}x"), "has more than 4,096 bytes"),
+        (longest.repeat(3), "has more than 4,096 bytes"),
+        ("\n".to_owned(), "is empty"),
+    ] {
+        test.run_with_input("serve --hash-password", password.as_bytes())
+            .assert_error(2, &format!("the password on the standard input {reason}"));
+    }
+    test.run_in_shell("\"$0\" serve --hash-password <.")
+        .assert_error(4, "standard input: Is a directory (os error 21)");
+}
+
+/// Regression: both ended with success and without output.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_on_a_full_disk() {
+    let test = CliTest::new();
+    for line in ["echo secret | \"$0\" serve --hash-password", "\"$0\" serve --print-config"] {
+        test.run_in_shell(&format!("{line} >/dev/full"))
+            .assert_error(4, "standard output: No space left on device (os error 28)");
+    }
 }
 
 #[test]

@@ -103,6 +103,8 @@ pub(super) fn different_members(
     if count >= object.count {
         return all_members(call, object, range);
     }
+    // Before the indexes take memory.
+    check_bytes(usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(size_of::<Member>()))?;
     call.check_members_on_worker(object.count)?;
     let random = &call.shared.random;
     // Floyd's sampling: each set of `count` indexes is equally probable.

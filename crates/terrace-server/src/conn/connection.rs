@@ -211,9 +211,11 @@ impl Connection {
         let idle = self.shared.settings.idle_timeout();
         let login = (!session.is_authenticated).then(|| self.accepted_at + LOGIN_TIME);
         let command = self.unfinished_since.map(|since| since + COMMAND_TIME);
-        let idle = idle.filter(|_| session.subscription_count() == 0).map(|time| self.last_input + time);
+        let idle = idle.filter(|_| session.subscription_count() == 0);
+        // A moment that the clock cannot represent never comes.
+        let idle = idle.and_then(|time| self.last_input.checked_add(time));
         let unsent = session.client.note_unsent(session.output.len(), || self.shared.clock.monotonic());
-        let output = unsent.map(|time| Instant::now() + time);
+        let output = unsent.and_then(|time| Instant::now().checked_add(time));
         let next = match &session.blocked {
             Some(blocked) => blocked.deadline,
             None => [login, command, idle, output].into_iter().flatten().min(),

@@ -51,7 +51,12 @@ impl Entry {
 
     /// Returns the object, or None for a string and for a damaged record.
     pub(crate) fn object(&self) -> Option<Object> {
-        Object::decode(&self.header, self.value())
+        Object::decode(&self.header, self.value()).filter(Object::has_possible_count)
+    }
+
+    /// Number of the object, whose other fields may be damaged. None for a string.
+    pub(super) fn object_number(&self) -> Option<u64> {
+        Object::decode(&self.header, self.value()).map(|object| object.number)
     }
 
     /// Milliseconds since 1970 from which on the key does not exist.

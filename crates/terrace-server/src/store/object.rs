@@ -16,6 +16,8 @@ pub(crate) const MAX_FIELDS: usize = 7;
 const IS_LARGE: u8 = 1;
 /// Size of the number, the count and the flags, in bytes.
 const FIXED_LEN: usize = 17;
+/// Number of members that no directory reaches. Sums of a few counts do not overflow below it.
+const MAX_COUNT: u64 = 1 << 48;
 /// Size of the prefix of a member record's key, in bytes.
 pub(crate) const MEMBER_PREFIX: usize = 9;
 
@@ -54,6 +56,11 @@ impl Object {
     /// True if the key of the object is deleted: only a stream may be without members.
     pub(super) fn is_gone(&self) -> bool {
         self.count == 0 && self.value_type != ValueType::Stream
+    }
+
+    /// True if an object of the server can have its number of members. Commands compute with it.
+    pub(super) fn has_possible_count(&self) -> bool {
+        !self.is_gone() && self.count <= MAX_COUNT
     }
 
     /// Decodes the part of a record after its header.

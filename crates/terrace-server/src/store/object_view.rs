@@ -354,8 +354,8 @@ impl View<'_> {
         if entry.header.value_type == ValueType::String {
             return Ok(());
         }
-        match entry.object() {
-            Some(object) if Some(object.number) != kept => self.put_garbage(&object),
+        match entry.object_number() {
+            Some(number) if Some(number) != kept => self.put_garbage(entry.header.value_type, number),
             // The members of a damaged record cannot be found.
             _ => Ok(()),
         }
@@ -363,14 +363,14 @@ impl View<'_> {
 
     /// Deletes the key of `object` and all of its members.
     pub(crate) fn discard(&mut self, database: u8, key: &[u8], object: &Object) -> CommandResult {
-        self.put_garbage(object)?;
+        self.put_garbage(object.value_type, object.number)?;
         self.notify(database, EventClass::GENERIC, "del", key);
         self.delete_record_of(database, key, object.expires_at)
     }
 
-    /// Puts `object` on the garbage list. The garbage job deletes its members.
-    pub(super) fn put_garbage(&mut self, object: &Object) -> CommandResult {
-        self.put_record(&object_garbage_key(object.number), &[object.value_type.code()])
+    /// Puts the object `number` on the garbage list. The garbage job deletes its members.
+    pub(super) fn put_garbage(&mut self, value_type: ValueType, number: u64) -> CommandResult {
+        self.put_record(&object_garbage_key(number), &[value_type.code()])
     }
 }
 

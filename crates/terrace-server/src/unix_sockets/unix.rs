@@ -1,6 +1,7 @@
 //! Unix sockets of tokio.
 
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::task::{Context, Poll};
 
@@ -14,11 +15,16 @@ pub(crate) type AcceptedStream = std::os::unix::net::UnixStream;
 pub(crate) struct UnixListener(tokio::net::UnixListener);
 
 impl UnixListener {
-    /// Binds a Unix socket. A socket that no process listens on any more is replaced.
+    /// Binds a Unix socket. A socket that no process listens on any more is replaced. Another file
+    /// is an error, and stays.
     pub(crate) fn bind(fs: &dyn FileSystem, path: &Path) -> io::Result<UnixListener> {
         use std::os::unix::net::UnixListener as StdUnixListener;
         let listener = match StdUnixListener::bind(path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                // A connection to a regular file is refused as one to an unused socket.
+                if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
+                    return Err(io::Error::other("the path exists and is no socket"));
+                }
                 if AcceptedStream::connect(path).is_ok() {
                     return Err(error);
                 }

@@ -202,6 +202,15 @@ fn pending_replies_are_sent_at_the_end() {
     server.client().check(&[("GET a", "'1'")]);
 }
 
+/// Regression: a timeout of more seconds than the clock has ended the server at its first client.
+#[test]
+fn idle_timeout_without_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |config| config.timeout = u64::MAX);
+    server.client().check(&[("PING", "PONG"), ("SET a 1", "OK")]);
+    server.client().check(&[("GET a", "'1'")]);
+}
+
 #[test]
 fn idle_connection_ends() {
     let dir = tempfile::tempdir().unwrap();

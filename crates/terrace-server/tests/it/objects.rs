@@ -229,6 +229,79 @@ fn damaged_record_of_a_hash() {
     ]);
 }
 
+/// Regression: a count that the members do not justify made commands overflow, or take memory for
+/// each counted member. The count of a record is a byte of a file like any other.
+#[test]
+fn impossible_counts() {
+    for count in [0, (1 << 48) + 1, u64::MAX] {
+        let dir = tempfile::tempdir().unwrap();
+        damage_counts(dir.path(), count);
+        let server = Server::start(dir.path(), |_| {});
+        let mut client = server.client();
+        for (key, lines) in USES_OF_COUNTS {
+            let expected = format!("-ERR damaged: the record of the key '{key}' has no valid header");
+            lines.iter().filter(|_| count > 0 || *key != "x").for_each(|line| {
+                assert_eq!(client.run(line), expected, "{line}, count {count}");
+            });
+        }
+        client.check(&[("DEL h s", ":2"), ("SET l 1", "OK"), ("SET z 1", "OK"), ("PING", "PONG")]);
+        drop(server);
+        let left = keys_without_garbage(dir.path());
+        assert!(!left.iter().any(|key| key.starts_with(r"\x10")), "members of h remain: {left:?}");
+    }
+}
+
+/// Regression: SRANDMEMBER and SPOP took memory for each wanted member before they looked at the
+/// limit on replies.
+#[test]
+fn counts_beyond_the_members() {
+    let dir = tempfile::tempdir().unwrap();
+    damage_counts(dir.path(), 1 << 40);
+    let server = Server::start(dir.path(), |_| {});
+    let mut client = server.client();
+    let members = "-ERR the members exceed 256 MiB";
+    let elements = "-ERR the elements of the command exceed 256 MiB";
+    client.check(&[
+        ("SRANDMEMBER s 20000000", members),
+        ("SPOP s 20000000", members),
+        ("HRANDFIELD h 20000000", members),
+        ("ZRANDMEMBER z 20000000", "-ERR the members of the command exceed 256 MiB"),
+        ("LTRIM l 20000000 -1", elements),
+        ("LRANGE l 0 -1", "-ERR damaged: an element of the list is missing"),
+        ("PING", "PONG"),
+    ]);
+}
+
+/// Commands that compute with the number of members, by the key that they use.
+static USES_OF_COUNTS: &[(&str, &[&str])] = &[
+    ("h", &["HSET h g 2", "HDEL h f", "HGETALL h", "HRANDFIELD h 3", "HSCAN h 0", "HLEN h", "COPY h c"]),
+    ("s", &["SADD s b", "SREM s a", "SPOP s", "SPOP s 9", "SRANDMEMBER s 9", "SMEMBERS s", "SINTER s s"]),
+    ("l", &["RPUSH l b", "LPUSH l b", "LPOP l", "RPOP l 9", "LTRIM l 1 -2", "LLEN l", "LINSERT l AFTER a b"]),
+    ("z", &["ZADD z 2 b", "ZREM z a", "ZPOPMAX z", "ZREVRANK z a", "ZRANGE z 0 -1", "ZREMRANGEBYRANK z 0 9"]),
+    ("x", &["XADD x 6-1 f v", "XDEL x 5-1", "XTRIM x MAXLEN 1", "XLEN x", "XINFO STREAM x", "DUMP x"]),
+];
+
+/// Creates a database in `dir` with an object of each type, whose record has the count `count`.
+fn damage_counts(dir: &Path, count: u64) {
+    let server = Server::start(dir, |_| {});
+    server.client().check(&[
+        ("HSET h f 1", ":1"),
+        ("SADD s a", ":1"),
+        ("RPUSH l a", ":1"),
+        ("ZADD z 1 a", ":1"),
+        ("XADD x 5-1 f v", "'5-1'"),
+    ]);
+    drop(server);
+    let records = entries(dir);
+    let db = Db::open(dir, &Options::default()).unwrap();
+    for (key, mut value) in records.into_iter().filter(|(key, _)| key[0] == 1) {
+        // After the header and the number of the object.
+        value[9..17].copy_from_slice(&count.to_be_bytes());
+        db.put(key, value).unwrap();
+    }
+    db.close().unwrap();
+}
+
 #[test]
 fn expired_objects_do_not_return() {
     let dir = tempfile::tempdir().unwrap();

@@ -51,6 +51,23 @@ fn subscriber_above_the_soft_limit() {
     assert!(is_gone);
 }
 
+/// Regression: a soft limit of more seconds than the clock has ended the server.
+#[test]
+fn soft_limit_without_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let mut publisher = server.client();
+    let limits = format!("pubsub 0 1 {}", u64::MAX);
+    assert_eq!(publisher.call(&["CONFIG", "SET", "client-output-buffer-limit", &limits]), "OK");
+    let mut subscriber = server.client();
+    subscriber.run("SUBSCRIBE c");
+    let message = "x".repeat(MIB);
+    (0..20).for_each(|_| assert_eq!(publisher.call(&["PUBLISH", "c", &message]), ":1"));
+    let first = subscriber.reply();
+    assert!(first.starts_with("['message' 'c' 'xxx"), "{}", &first[..40]);
+    publisher.check(&[("PING", "PONG")]);
+}
+
 #[test]
 fn reply_above_the_limit_of_normal_clients() {
     let dir = tempfile::tempdir().unwrap();

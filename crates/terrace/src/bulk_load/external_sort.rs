@@ -101,7 +101,7 @@ impl ExternalSort {
             stage: Arc::clone(stage),
             run_options,
             // The size of the input is unknown.
-            target_file_size: stage.target_file_size(memory as u64 * 16),
+            target_file_size: stage.target_file_size((memory as u64).saturating_mul(16)),
             outcome: Mutex::default(),
             free_buffers: Mutex::default(),
         };
@@ -314,8 +314,7 @@ impl SortEntry {
 /// Returns an error for an entry that no table can hold.
 fn check_entry_size(key: &[u8], value: &[u8]) -> Result<()> {
     if key.len().max(value.len()) > MAX_KEY_OR_VALUE_LEN {
-        let message = format!("key or value is longer than {MAX_KEY_OR_VALUE_LEN} bytes");
-        return Err(Error::InvalidArgument(message));
+        return Err(Error::oversized_entry());
     }
     Ok(())
 }

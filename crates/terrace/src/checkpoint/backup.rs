@@ -15,7 +15,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io::{ErrorKind, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use terrace_env::{Env, FileLock, LockMode};
@@ -37,6 +37,9 @@ const TABLES_DIR: &str = "tables";
 
 /// Suffix of the list of a backup.
 const LIST_SUFFIX: &str = ".files";
+
+/// Maximum length of a line of a list, in bytes. The longest one has a path with escapes.
+const MAX_LINE: u64 = 1 << 20;
 
 /// Suffix of a table that is being copied.
 pub(super) const TEMP_SUFFIX: &str = ".tmp";
@@ -82,9 +85,9 @@ impl Backups {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): `path` does not exist, or
-    /// it is a database. [`ErrorKind::Io`](crate::ErrorKind::Io): another handle has it open, or
-    /// the failure of a file.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): `path` does not exist or
+    /// is no directory of backups, or it is a database. [`ErrorKind::Io`](crate::ErrorKind::Io):
+    /// another handle has it open, or the failure of a file.
     ///
     /// ```
     /// # use terrace::{Backups, Db, Env, Options};
@@ -115,6 +118,13 @@ impl Backups {
             let path = directory.display();
             return Err(Error::InvalidArgument(format!("{path}: is a database, expected backups")));
         }
+        // Before the lock, which would create a file in a directory of another kind.
+        if !options.create_if_missing && !env.fs.is_dir(&directory.join(TABLES_DIR))? {
+            let path = directory.display();
+            return Err(Error::InvalidArgument(format!(
+                "{path}: no directory of backups (it has no subdirectory {TABLES_DIR})"
+            )));
+        }
         let (lock, is_writable) = lock_backups(env, directory)?;
         let backups =
             Backups { env: env.clone(), directory: directory.to_path_buf(), lock: Mutex::new(lock) };
@@ -129,9 +139,20 @@ impl Backups {
     ///
     /// # Errors
     ///
-    /// A list that cannot be read, or that is damaged. The error names it.
+    /// A list that cannot be read, or that is damaged. The error names it. [`Backups::ids`] and
+    /// [`Backups::info`] find the other backups.
     pub fn list(&self) -> Result<Vec<BackupInfo>> {
         Ok(self.lists()?.into_iter().map(|list| list.info).collect())
+    }
+
+    /// Returns the description of backup `id`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) without such a backup, or a list that
+    /// cannot be read or is damaged.
+    pub fn info(&self, id: u64) -> Result<BackupInfo> {
+        Ok(self.read_list(id)?.info)
     }
 
     /// Reads every file of backup `id` and compares it with the size and the hash at the time of
@@ -158,10 +179,10 @@ impl Backups {
         for file in &list.files {
             report.files += 1;
             let path = self.backup_path(id).join(file.name.to_string());
-            match digest_file(&self.env, &path, &mut progress) {
-                Ok(digest) => {
-                    report.bytes += digest.size;
-                    report.problems.extend(difference(&path, digest, file.digest));
+            match compare_file(&self.env, &path, file.digest, &mut progress) {
+                Ok((bytes, problem)) => {
+                    report.bytes += bytes;
+                    report.problems.extend(problem);
                 }
                 Err(error) => {
                     report.problems.push(Corruption { path, offset: None, message: error.to_string() });
@@ -211,8 +232,12 @@ impl Backups {
         self.directory.join(TABLES_DIR)
     }
 
-    /// Returns the identifiers of the complete backups, in ascending order.
-    fn ids(&self) -> Result<Vec<u64>> {
+    /// Returns the identifiers of the backups, in ascending order. Reads no list.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read.
+    pub fn ids(&self) -> Result<Vec<u64>> {
         let mut ids = Vec::new();
         for name in self.env.fs.list(&self.directory)? {
             let Some(id) = name.to_str().and_then(|name| parse_id(name.strip_suffix(LIST_SUFFIX)?)) else {
@@ -236,10 +261,16 @@ impl Backups {
             let path = self.directory.display();
             return Err(Error::NotFound(format!("{path}: no backup {id}")));
         }
+        let mut file = BufReader::new(FileReader(self.env.fs.open_sequential(&path)?));
         let mut bytes = Vec::new();
-        let read = FileReader(self.env.fs.open_sequential(&path)?).read_to_end(&mut bytes);
-        read.map_err(|error| file_error(&path, error))?;
-        BackupList::decode(id, &bytes, &path)
+        // Line by line, because a file may be a hole of terabytes.
+        loop {
+            let read = file.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes);
+            let read = read.map_err(|error| file_error(&path, error))?;
+            if read == 0 || bytes.last() != Some(&b'\n') {
+                return BackupList::decode(id, &bytes, &path);
+            }
+        }
     }
 
     /// Removes the files of interrupted calls.
@@ -302,6 +333,22 @@ impl fmt::Display for BackupReport {
             n => f.write_str(&count_noun(n, "problem", "problems")),
         }
     }
+}
+
+/// Compares the file at `path` with its state at the time of the backup. Returns the number of
+/// bytes read, and the difference. Reads nothing of a file with another size.
+pub(super) fn compare_file(
+    env: &Env,
+    path: &Path,
+    expected: FileDigest,
+    progress: &mut Progress<'_>,
+) -> Result<(u64, Option<Corruption>)> {
+    let size = env.fs.file_size(path)?;
+    if size != expected.size {
+        return Ok((0, difference(path, FileDigest { size, ..expected }, expected)));
+    }
+    let found = digest_file(env, path, progress)?;
+    Ok((found.size, difference(path, found, expected)))
 }
 
 /// Returns the difference of the file at `path` from its state at the time of the backup.

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use terrace_format::filename::FileName;
 
-use super::backup::{Backups, difference};
+use super::backup::{Backups, compare_file};
 use super::backup_writer::copy_checked;
-use super::file_copy::{digest_file, link_file};
+use super::file_copy::link_file;
 use super::partial_directory::{PartialDirectory, check_absent, check_outside};
 use super::progress::Progress;
 use crate::error::{Error, Result};
@@ -63,8 +63,7 @@ impl Backups {
             let name = file.name.to_string();
             let from = source.join(&name);
             let to = target.join(&name);
-            let digest = digest_file(env, &from, &mut progress)?;
-            if let Some(damage) = difference(&from, digest, file.digest) {
+            if let (_, Some(damage)) = compare_file(env, &from, file.digest, &mut progress)? {
                 return Err(Error::Corruption(damage));
             }
             match file.name {

@@ -105,8 +105,7 @@ impl SortedTable {
         let value = value.as_ref();
         let Some(writer) = &mut self.writer else { return Err(self.failed_error()) };
         if key.len().max(value.len()) > MAX_KEY_OR_VALUE_LEN {
-            let message = format!("key or value is longer than {MAX_KEY_OR_VALUE_LEN} bytes");
-            return Err(Error::InvalidArgument(message));
+            return Err(Error::oversized_entry());
         }
         self.internal_key.clear();
         key::append(&mut self.internal_key, key, 0, ValueType::Value);

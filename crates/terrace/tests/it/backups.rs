@@ -188,6 +188,65 @@ fn damaged_backup() {
     assert_eq!(names(&options, "backups/tables").len(), 1);
 }
 
+/// Regression: one damaged list hid all backups, because each list of them ended with its error.
+#[test]
+fn damaged_list_hides_no_other_backup() {
+    let fs = std::sync::Arc::new(terrace::env::mem::MemFs::new());
+    let options = Options::default()
+        .create_if_missing(true)
+        .env(Env { fs: std::sync::Arc::clone(&fs) as _, ..Env::in_memory() });
+    let db = Db::open("db", &options).unwrap();
+    fill(&db, 100, 1);
+    let backups = Backups::open("backups", &options).unwrap();
+    let infos = [backups.create(&db).unwrap(), backups.create(&db).unwrap()];
+    fs.corrupt("backups/000001.files".as_ref(), |bytes| bytes[20] ^= 1).unwrap();
+    assert_eq!(backups.ids().unwrap(), [1, 2]);
+    assert_eq!(backups.info(1).unwrap_err().kind(), ErrorKind::Corruption);
+    assert_eq!(backups.info(2).unwrap(), infos[1]);
+    assert!(backups.verify(2).unwrap().is_clean());
+    backups.restore(2, "restored").unwrap();
+    assert_eq!(entries(&Db::open("restored", &options).unwrap()), entries(&db));
+}
+
+/// Regression: a list was read as a whole, and files before the comparison of their sizes. A file
+/// may be a hole of terabytes.
+#[cfg(target_os = "linux")]
+#[test]
+fn holes_in_a_backup() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::default().create_if_missing(true);
+    let db = Db::open(dir.path().join("db"), &options).unwrap();
+    fill(&db, 100, 1);
+    let path = dir.path().join("backups");
+    let backups = Backups::open(&path, &options).unwrap();
+    let id = backups.create(&db).unwrap().id;
+    let lengthen = |name: &str| {
+        let truncate =
+            std::process::Command::new("truncate").args(["--size", "1T"]).arg(path.join(name)).status();
+        assert!(truncate.unwrap().success());
+    };
+    lengthen("000001/CURRENT");
+    let report = backups.verify(id).unwrap();
+    assert!(report.to_string().contains("CURRENT: 1099511627776 bytes, expected 16"), "{report}");
+    let error = backups.restore(id, dir.path().join("restored")).unwrap_err();
+    assert!(error.to_string().contains("CURRENT: 1099511627776 bytes, expected 16"), "{error}");
+    lengthen("000001.files");
+    let error = backups.info(id).unwrap_err();
+    assert!(error.to_string().contains("000001.files: is no complete list"), "{error}");
+}
+
+/// Regression: a program that only looked for backups created a lock and a directory of tables in
+/// any directory.
+#[test]
+fn directory_of_another_kind() {
+    let options = in_memory();
+    options.env.fs.create_dir("other".as_ref()).unwrap();
+    let existing = options.clone().create_if_missing(false);
+    let error = Backups::open("other", &existing).unwrap_err();
+    assert!(error.to_string().contains("other: no directory of backups"), "{error}");
+    assert!(names(&options, "other").is_empty());
+}
+
 fn fs_exists(options: &Options, path: &str) -> bool {
     options.env.fs.exists(path.as_ref()).unwrap()
 }

@@ -129,6 +129,15 @@ fn entry_that_exceeds_the_memory() {
     assert_eq!(contents(&db), map_of(&entries));
 }
 
+/// Regression: the size of the tables was computed from the memory with an overflow.
+#[test]
+fn more_memory_than_a_machine_has() {
+    let db = Db::open("db", &in_memory()).unwrap();
+    let entries = random_entries(100);
+    load(&db, &entries, &LoadOptions::default().memory(usize::MAX)).unwrap();
+    assert_eq!(contents(&db), map_of(&entries));
+}
+
 #[test]
 fn overlapping_entries_are_put() {
     let options = in_memory();

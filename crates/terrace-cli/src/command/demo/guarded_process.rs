@@ -31,11 +31,12 @@ impl GuardedProcess {
         let mut shell = Command::new("sh");
         shell.args(["-c", GUARD, "sh"]).arg(command.get_program()).args(command.get_args());
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).process_group(0);
-        let mut shell = shell.spawn()?;
+        let failed = |error| Failure::File(format!("sh: {error}"));
+        let mut shell = shell.spawn().map_err(failed)?;
         let output = shell.stdout.take().ok_or_else(|| Failure::File("sh has no output".into()))?;
         let mut output = BufReader::new(output);
         let mut id = String::new();
-        output.read_line(&mut id)?;
+        output.read_line(&mut id).map_err(failed)?;
         Ok(GuardedProcess { shell, output, id: id.trim().to_owned() })
     }
 

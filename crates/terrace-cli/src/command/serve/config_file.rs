@@ -10,7 +10,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
 use clap::parser::ValueSource;
@@ -60,13 +60,19 @@ fn merge(path: Option<&Path>, own_args: Vec<OsString>) -> Result<ArgMatches, Fai
     let own = parse(own_args.clone()).map_err(|error| Failure::Usage(first_line(&error)))?;
     let Some(path) = path else { return Ok(own) };
     let wrong = |reason: String| Failure::Usage(format!("{}: {reason}", path.display()));
-    let table: toml::Table = read(path)?.parse().map_err(|error: toml::de::Error| {
-        let line = error.span().map_or(0, |span| span.start);
-        wrong(format!("{} (at byte {line})", error.message()))
-    })?;
+    let text = read(path)?;
+    let table: toml::Table = text.parse().map_err(|error| syntax_error(path, &text, &error))?;
     let mut words = file_words(&table, &own).map_err(wrong)?;
     words.extend(own_args);
     parse(words).map_err(|error| wrong(first_line(&error)))
+}
+
+/// Failure that names the line of `text` which is not TOML.
+fn syntax_error(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
+    let start = error.span().map_or(0, |span| span.start);
+    let line = 1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count();
+    let reason: Vec<&str> = error.message().lines().collect();
+    Failure::Usage(format!("{}:{line}: {}", path.display(), reason.join(", ")))
 }
 
 /// Words for the keys of the file that the command line does not have.
@@ -164,7 +170,11 @@ pub(super) fn read(path: &Path) -> Result<String, Failure> {
     let file = Env::default().fs.open_sequential(path).map_err(|error| Failure::File(error.to_string()))?;
     let mut text = String::new();
     let limit = MAX_FILE as u64 + 1;
-    FileReader(file).take(limit).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
+    let read = FileReader(file).take(limit).read_to_string(&mut text);
+    read.map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => wrong("not UTF-8".into()),
+        _ => wrong(error.to_string()),
+    })?;
     if text.len() > MAX_FILE {
         return Err(wrong("more than 1 MiB, expected a configuration".into()));
     }
@@ -194,8 +204,9 @@ pub(super) fn print(path: Option<&Path>, own_args: Vec<OsString>) -> CommandResu
         }
         text += &format!("{}\n", line_of(name, arg, &matches));
     }
-    terminal::output().write_all(text.as_bytes())?;
-    Ok(())
+    let mut out = terminal::output();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 /// Line of a key with its value. A key without a value is a comment.

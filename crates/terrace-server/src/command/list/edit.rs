@@ -8,6 +8,8 @@ use crate::store::{EventClass, Replaced, ValueType, View};
 
 /// Number of removed elements above which LTRIM copies the kept elements, if these are fewer.
 const MAX_DELETED: u64 = 1000;
+/// Memory that the deletion of an element takes until the commit, in bytes.
+const DELETION_BYTES: usize = 32;
 
 /// LSET key index element
 pub(in crate::command) fn lset(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -149,6 +151,7 @@ pub(in crate::command) fn ltrim(call: &mut Call<'_>, args: Args<'_>) -> CommandR
             call.check_members_on_worker(kept)?;
             keep_copy(call, &args[1], &list, begin, end)?;
         } else if removed > 0 {
+            check_bytes(usize::try_from(removed).unwrap_or(usize::MAX).saturating_mul(DELETION_BYTES))?;
             call.check_members_on_worker(removed)?;
             for position in (0..begin).chain(end..list.len()) {
                 list.delete(&mut call.view, list.index(position))?;

@@ -122,7 +122,7 @@ impl DbInner {
     /// Returns an error for a batch that lacks an operation.
     fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
         if batch.is_oversized() {
-            return Err(oversized_error());
+            return Err(Error::oversized_entry());
         }
         self.check_batch_memory(batch)
     }
@@ -131,7 +131,7 @@ impl DbInner {
     pub(super) fn write_one(&self, key: &[u8], value: Option<&[u8]>, options: &WriteOptions) -> Result<()> {
         let value_len = value.map_or(0, <[u8]>::len);
         if key.len().max(value_len) > MAX_KEY_OR_VALUE_LEN {
-            return Err(oversized_error());
+            return Err(Error::oversized_entry());
         }
         let write = PendingWrite {
             count: 1,
@@ -495,10 +495,6 @@ impl DbInner {
     pub(super) fn sync_wal(&self) -> Result<u64> {
         self.wal_sync.sync_logs(|| Ok(self.options.env.fs.sync_dir(&self.directory)?))
     }
-}
-
-fn oversized_error() -> Error {
-    Error::InvalidArgument(format!("key or value is longer than {MAX_KEY_OR_VALUE_LEN} bytes"))
 }
 
 /// Poisons the commit publisher if a write panics, so that later writes do not wait for it.
