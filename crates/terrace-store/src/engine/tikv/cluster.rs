@@ -80,6 +80,11 @@ impl Cluster {
         Requester { shared: Arc::clone(&self.shared), deadline: Instant::now() + self.shared.timeout }
     }
 
+    /// Maximum time of a call.
+    pub(super) fn timeout(&self) -> Duration {
+        self.shared.timeout
+    }
+
     /// Returns a new timestamp: all commits that have returned are before it.
     pub(super) fn timestamp(&self) -> Result<u64> {
         let requester = self.requester();

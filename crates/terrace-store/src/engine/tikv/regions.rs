@@ -124,6 +124,11 @@ impl Regions {
             return known;
         }
         let (driver, failed_at) = &mut *self.driver.lock().await;
+        // Another scan may have asked for the same region meanwhile.
+        let known = self.known.lock().find(key, is_end);
+        if known.is_some() {
+            return known;
+        }
         if failed_at.is_some_and(|at| at.elapsed() < SILENCE) {
             return None;
         }
