@@ -99,8 +99,8 @@ fn migration_beside_a_writer_and_its_cut_over() {
     assert!(trial.run("get copy k00007").code == 1);
 }
 
-/// Kills migrations of `entries` entries to `target`, one in each step, and changes the source after
-/// each of them. The last one must transfer everything.
+/// Kills migrations of `entries` entries to `target`, one in each step, and changes the source
+/// after each of them. The last one must transfer everything.
 pub(crate) fn check_killed_migrations(target: &str, entries: usize) {
     let lines: String = (0..entries).map(|n| format!("k{n:06}\t{n:0100}\n")).collect();
     let trial = CliTest::with_entries(&lines);

@@ -11,8 +11,8 @@
 //! transaction of its own (`lanes`), because its condition must not fail the writes of others.
 //!
 //! A lane executes one transaction after the other. Lanes take turns, so that the engine finishes a
-//! transaction before the next one of the same lane. A write that finds no free lane within the time
-//! of a call leaves the queue.
+//! transaction before the next one of the same lane. A write that finds no free lane within the
+//! time of a call leaves the queue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -116,16 +116,19 @@ mod tests {
         let left = Barrier::new(count + 1);
         let next = AtomicU32::new(0);
         scope(|scope| {
-            let enter = || {
-                let lane = lanes.with_lane(|lane| {
-                    let lane = lane.unwrap_or_else(|| next.fetch_add(1, Ordering::Relaxed));
-                    entered.wait();
-                    left.wait();
-                    (Some(lane), Ok(lane))
-                });
-                lane.unwrap()
-            };
-            let threads: Vec<_> = (0..count).map(|_| scope.spawn(enter)).collect();
+            let threads: Vec<_> = (0..count)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let lane = lanes.with_lane(|lane| {
+                            let lane = lane.unwrap_or_else(|| next.fetch_add(1, Ordering::Relaxed));
+                            entered.wait();
+                            left.wait();
+                            (Some(lane), Ok(lane))
+                        });
+                        lane.unwrap()
+                    })
+                })
+                .collect();
             entered.wait();
             body();
             left.wait();

@@ -121,8 +121,8 @@ fn group_that_exceeds_the_limit_of_the_cluster_is_divided() {
     assert_eq!(store.get(&[47, 3]).unwrap().unwrap(), [47; 30_000]);
 }
 
-/// A write was reported as refused, and had taken effect. Cause: etcd executes the transactions that
-/// exceed its quota first, and answers them with the error. A refused write has no effect.
+/// A write was reported as refused, and had taken effect. Cause: etcd executes the transactions
+/// that exceed its quota first, and answers them with the error. A refused write has no effect.
 #[test]
 fn refused_writes_beyond_the_quota_have_no_effect() {
     if !has_etcd("quota of etcd") {

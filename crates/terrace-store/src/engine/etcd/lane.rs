@@ -113,8 +113,8 @@ impl Lane {
         }
     }
 
-    /// Finds out if a transaction took effect that etcd answered with `reason`. The answer has come,
-    /// so the marker does not change any more.
+    /// Finds out if a transaction took effect that etcd answered with `reason`. The answer has
+    /// come, so the marker does not change any more.
     async fn outcome_beyond_quota(&mut self, requester: &Requester, reason: String) -> Result<Committed> {
         let found = requester.extended().get(self.marker.clone(), GetOptions::new()).await;
         let found =

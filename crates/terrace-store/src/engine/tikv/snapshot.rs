@@ -304,8 +304,8 @@ impl Scan {
         Ok((entries, true))
     }
 
-    /// Returns the bounds of the next request: a number of regions. A border that is not between the
-    /// bounds would lead nowhere, so a wrong answer about regions costs a larger request.
+    /// Returns the bounds of the next request: a number of regions. A border that is not between
+    /// the bounds would lead nowhere, so a wrong answer about regions costs a larger request.
     async fn part(&self, requester: &Requester, start: &[u8], end: &[u8], regions: usize) -> Bounds {
         let is_between = |border: &Vec<u8>| start < border.as_slice() && border.as_slice() < end;
         match self.direction {
