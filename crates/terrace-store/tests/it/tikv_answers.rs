@@ -142,6 +142,8 @@ fn failed_removal_of_an_orphan_does_not_multiply_requests() {
     }
     let double = Double::start();
     let store = store_in_regions(&double, 200);
+    // The keys are written while their first one is committed. A read waits for the rest.
+    store.get(b"000007").unwrap();
     double.control(&format!("/orphan?key={}", hex(b"regions\0k000007")));
     double.control("/refuse?method=KvScanLock&count=8");
     let mut batch = batch("000007", "new");
