@@ -101,6 +101,9 @@ impl From<terrace::Error> for Error {
         match error {
             terrace::Error::Conflict { key } => Error::Conflict { key: Some(key) },
             terrace::Error::InvalidArgument(reason) => Error::InvalidArgument(reason),
+            terrace::Error::DoesNotExist { path } => {
+                Error::Missing(format!("{}: does not exist", path.display()))
+            }
             terrace::Error::NotSupported(reason) => Error::NotSupported(reason),
             other => Error::Local(other),
         }

@@ -24,6 +24,8 @@ use crate::store::{Limits, Store, StoreIterator, StoreSnapshot};
 /// Entries and bytes of a batch. Larger batches are hardly faster, and an interrupted one is lost.
 const BATCH_OPERATIONS: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
+/// Maximum number of bytes of a key in a message.
+const SHOWN_KEY: usize = 64;
 
 /// Number of the entries of a store, and their hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +55,8 @@ pub type MigrateProgress<'a> = &'a mut dyn FnMut(u64);
 /// # Errors
 ///
 /// [`Error::InvalidArgument`] if the target has entries and `resume` is false. With `resume`, the
-/// copy starts after the last key of the target. [`Error::BatchTooLarge`] for an entry that exceeds
-/// the limits of the target; it names the key.
+/// copy starts after the last key of the target. [`Error::InvalidArgument`] also for an entry that
+/// exceeds the limits of the target; it names the key.
 pub fn copy(from: &dyn Store, to: &dyn Store, resume: bool, progress: MigrateProgress<'_>) -> Result<u64> {
     let last = last_key(to)?;
     if last.is_some() && !resume {
@@ -198,6 +200,17 @@ impl EntryHasher {
     }
 }
 
+/// Returns an error with the first bytes of `key` if the `part` of its entry exceeds `limit`.
+fn check_length(part: &str, key: &[u8], found: usize, limit: usize) -> Result<()> {
+    if found <= limit {
+        return Ok(());
+    }
+    let name = key[..key.len().min(SHOWN_KEY)].escape_ascii();
+    Err(Error::InvalidArgument(format!(
+        "the {part} of the entry '{name}' has {found} bytes, the limit of the target is {limit}"
+    )))
+}
+
 /// Writes entries in batches that the store accepts.
 pub struct BatchWriter<'a> {
     store: &'a dyn Store,
@@ -237,7 +250,14 @@ impl<'a> BatchWriter<'a> {
     }
 
     /// Sets the value of `key`, at the latest with the next [`BatchWriter::flush`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for an entry that exceeds the limits of the store; it names the
+    /// key.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        check_length("key", key, key.len(), self.limits.key_bytes)?;
+        check_length("value", key, value.len(), self.limits.value_bytes)?;
         self.make_space(Limits::batch_bytes_of(key, value))?;
         self.batch.put(key, value);
         Ok(())

@@ -135,8 +135,9 @@ impl<'a> Transaction<'a> {
 
     fn keep_fetched(&mut self, keys: &[&[u8]], values: Vec<Option<Vec<u8>>>) -> Result<()> {
         for (key, value) in keys.iter().zip(values) {
-            self.charge(key.len() + value.as_ref().map_or(0, Vec::len))?;
-            self.fetched.insert(key.to_vec(), value);
+            self.charge(entry_bytes(key, value.as_deref()))?;
+            let before = self.fetched.insert(key.to_vec(), value);
+            self.release(key, before);
         }
         Ok(())
     }
@@ -199,16 +200,12 @@ impl<'a> Transaction<'a> {
 
     /// Sets the value of `key` at the commit.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.charge(key.len() + value.len())?;
-        self.writes.insert(key.to_vec(), Some(value.to_vec()));
-        Ok(())
+        self.write(key, Some(value))
     }
 
     /// Deletes `key` at the commit.
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
-        self.charge(key.len())?;
-        self.writes.insert(key.to_vec(), None);
-        Ok(())
+        self.write(key, None)
     }
 
     /// Returns true if the transaction has written `key`.
@@ -266,6 +263,20 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
+    fn write(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.charge(entry_bytes(key, value))?;
+        let before = self.writes.insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        self.release(key, before);
+        Ok(())
+    }
+
+    /// Takes back the charge of an element that another one of the same key has replaced.
+    fn release(&mut self, key: &[u8], replaced: Option<Option<Vec<u8>>>) {
+        if let Some(value) = replaced {
+            self.memory -= entry_bytes(key, value.as_deref()) + ELEMENT_OVERHEAD;
+        }
+    }
+
     fn charge(&mut self, bytes: usize) -> Result<()> {
         let found = self.memory.saturating_add(bytes).saturating_add(ELEMENT_OVERHEAD);
         if found > self.options.memory {
@@ -275,6 +286,10 @@ impl<'a> Transaction<'a> {
         self.memory = found;
         Ok(())
     }
+}
+
+fn entry_bytes(key: &[u8], value: Option<&[u8]>) -> usize {
+    key.len() + value.map_or(0, <[u8]>::len)
 }
 
 /// Longest pause after the first conflict. Each further conflict doubles it.
@@ -314,4 +329,27 @@ impl dyn Store + '_ {
 fn random_pause(conflicts: u32) -> Duration {
     let longest = FIRST_PAUSE * 2u32.pow(conflicts.min(MAX_DOUBLINGS));
     Duration::from_nanos(SystemRandom::new().uniform(longest.as_nanos() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{OpenOptions, open};
+
+    #[test]
+    fn memory_counts_each_key_once() {
+        let store = open("memory:", &OpenOptions::default()).unwrap();
+        let mut options = TransactionOptions::default();
+        options.memory = 1000;
+        let mut transaction = store.begin(&options).unwrap();
+        for round in 0..100 {
+            transaction.put(b"counter", &[round; 200]).unwrap();
+            transaction.delete(b"other").unwrap();
+            transaction.fetch(&[b"a", b"b"]).unwrap();
+        }
+        let refused = transaction.put(b"large", &[1; 800]);
+        assert!(matches!(refused, Err(Error::BatchTooLarge { limit: 1000, .. })), "{refused:?}");
+        transaction.commit().unwrap();
+        assert_eq!(store.get(b"counter").unwrap().unwrap(), [99; 200]);
+    }
 }

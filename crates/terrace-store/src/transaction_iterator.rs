@@ -112,6 +112,8 @@ impl TransactionIterator {
             match self.base.valid() {
                 true if self.base.key() != key => self.base.prev(),
                 true => {}
+                // Another seek would hide an error, and show other entries.
+                false if self.base.status().is_err() => {}
                 false => self.base.seek_to_last(),
             }
         }
@@ -194,5 +196,85 @@ impl StoreIterator for TransactionIterator {
             self.passed -= 1;
         }
         self.settle_backward();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::key_range::KeyRange;
+    use crate::{OpenOptions, open};
+
+    /// Cursor of which each seek to a key fails, and no other move.
+    struct FailingSeek {
+        inner: Box<dyn StoreIterator>,
+        has_failed: bool,
+    }
+
+    impl StoreIterator for FailingSeek {
+        fn valid(&self) -> bool {
+            !self.has_failed && self.inner.valid()
+        }
+
+        fn key(&self) -> &[u8] {
+            self.inner.key()
+        }
+
+        fn value(&self) -> &[u8] {
+            self.inner.value()
+        }
+
+        fn status(&self) -> Result<()> {
+            if self.has_failed { Err(Error::Unavailable("no leader".into())) } else { Ok(()) }
+        }
+
+        fn seek_to_first(&mut self) {
+            self.has_failed = false;
+            self.inner.seek_to_first();
+        }
+
+        fn seek_to_last(&mut self) {
+            self.has_failed = false;
+            self.inner.seek_to_last();
+        }
+
+        fn seek(&mut self, _: &[u8]) {
+            self.has_failed = true;
+        }
+
+        fn next(&mut self) {
+            self.inner.next();
+        }
+
+        fn prev(&mut self) {
+            self.inner.prev();
+        }
+    }
+
+    /// A server that does not answer when the cursor turns leaves no entry, and the error stays.
+    #[test]
+    fn turn_that_fails_shows_no_entry() {
+        let store = open("memory:", &OpenOptions::default()).unwrap();
+        for key in ["a", "b", "c", "d"] {
+            store.put(key.as_bytes(), b"1").unwrap();
+        }
+        for moves_forward in [true, false] {
+            let inner = store.iter(&KeyRange::all()).unwrap();
+            let base = Box::new(FailingSeek { inner, has_failed: false });
+            let mut iter = TransactionIterator::new(base, vec![(b"b".to_vec(), Some(b"own".to_vec()))]);
+            if moves_forward {
+                iter.seek_to_first();
+                iter.next();
+                assert_eq!(iter.value(), b"own");
+                iter.prev();
+            } else {
+                iter.seek_to_last();
+                iter.prev();
+                iter.next();
+            }
+            assert!(!iter.valid(), "'{}'", iter.key().escape_ascii());
+            assert!(matches!(iter.status(), Err(Error::Unavailable(_))));
+        }
     }
 }

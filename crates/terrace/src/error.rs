@@ -56,6 +56,12 @@ pub enum Error {
     /// An argument or an option is wrong.
     #[error("invalid argument: {0}")]
     InvalidArgument(String),
+    /// There is no database, or no directory of backups, and the call may not create one.
+    #[error("invalid argument: {}: does not exist (create_if_missing is false)", path.display())]
+    DoesNotExist {
+        /// Directory of the database or of the backups.
+        path: PathBuf,
+    },
     /// The database was created with another comparator.
     #[error("invalid argument: the database has the comparator {stored}, not {expected}")]
     ComparatorMismatch {
@@ -168,6 +174,7 @@ impl std::fmt::Debug for Error {
             Error::InvalidArgument(message) => write!(f, "InvalidArgument({message})"),
             Error::Io(error) => write!(f, "Io({error})"),
             Error::BackgroundError(cause) => write!(f, "BackgroundError({cause:?})"),
+            Error::DoesNotExist { .. } => write!(f, "DoesNotExist({self})"),
             Error::ComparatorMismatch { .. } => write!(f, "ComparatorMismatch({self})"),
             Error::Replaced { .. } => write!(f, "Replaced({self})"),
             Error::Conflict { .. } => write!(f, "Conflict({self})"),
@@ -242,7 +249,6 @@ impl Error {
             Error::NotFound(_) => ErrorKind::NotFound,
             Error::Corruption(_) => ErrorKind::Corruption,
             Error::NotSupported(_) | Error::Replaced { .. } => ErrorKind::NotSupported,
-            Error::InvalidArgument(_) | Error::ComparatorMismatch { .. } => ErrorKind::InvalidArgument,
             Error::Io(error) if error.is_not_found() => ErrorKind::NotFound,
             Error::Io(_) => ErrorKind::Io,
             Error::BackgroundError(cause) => cause.kind(),
@@ -251,9 +257,12 @@ impl Error {
             | Error::LockTimeout { .. }
             | Error::SnapshotsOpen
             | Error::WouldWait => ErrorKind::Busy,
-            Error::TransactionTooLarge { .. } | Error::UnsortedKey { .. } | Error::Overlap { .. } => {
-                ErrorKind::InvalidArgument
-            }
+            Error::InvalidArgument(_)
+            | Error::DoesNotExist { .. }
+            | Error::ComparatorMismatch { .. }
+            | Error::TransactionTooLarge { .. }
+            | Error::UnsortedKey { .. }
+            | Error::Overlap { .. } => ErrorKind::InvalidArgument,
         }
     }
 

@@ -13,7 +13,9 @@ use super::StatusError;
 /// therefore gives a lock error, and programs expect it.
 pub fn open(path: &Path, options: &Options) -> Result<Db, StatusError> {
     Db::open(path, options).map_err(|error| match error {
-        Error::InvalidArgument(_) => lock_error(path, options).unwrap_or_else(|| error.into()),
+        Error::InvalidArgument(_) | Error::DoesNotExist { .. } => {
+            lock_error(path, options).unwrap_or_else(|| error.into())
+        }
         error => error.into(),
     })
 }

@@ -64,7 +64,8 @@ impl From<&Error> for StatusError {
                     .unwrap_or_else(|| StatusError { kind, message: io_error_message(error) });
             }
             Error::BackgroundError(cause) => StatusError::from(&**cause).message,
-            other => other.to_string(),
+            // The status begins with the kind.
+            other => other.to_string().trim_start_matches("invalid argument: ").to_owned(),
         };
         StatusError { kind, message }
     }
@@ -165,6 +166,8 @@ mod tests {
     #[test]
     fn other_kinds() {
         check(Error::InvalidArgument("a".into()), 4, "Invalid argument: a");
+        let text = "Invalid argument: a: does not exist (create_if_missing is false)";
+        check(Error::DoesNotExist { path: "a".into() }, 4, text);
         check(Error::NotSupported("a".into()), 3, "Not implemented: a");
         check(Error::NotFound("a".into()), 1, "NotFound: a");
         let key = || b"a".to_vec();

@@ -19,6 +19,7 @@ use terrace_testkit::etcd::{EtcdCluster, has_etcd};
 use terrace_testkit::http::get;
 
 use crate::cli_test::CliTest;
+use crate::stores::check_killed_migrations;
 
 /// Returns true if the program can use etcd here.
 fn can_test(what: &str) -> bool {
@@ -67,6 +68,15 @@ fn every_command_of_stores() {
     assert_eq!(trial.run("dump db").out, trial.run("dump back").out);
     run("delete STORE --from b").assert_output(0, "");
     run("count STORE").assert_output(0, "1\n");
+}
+
+#[test]
+fn killed_migrations_to_etcd_continue() {
+    if !can_test("killed migrations to etcd") {
+        return;
+    }
+    let cluster = EtcdCluster::start(1);
+    check_killed_migrations(&cluster.address("killed"), 20_000);
 }
 
 /// Connection to a server, with commands as lines.

@@ -1,6 +1,8 @@
 //! Commands on stores that an address names, and migrations.
 #![allow(clippy::unwrap_used, reason = "tests fail if the database fails")]
 
+use std::io::{BufRead, BufReader};
+
 use terrace::{Db, Options};
 use terrace_store::ENGINES;
 
@@ -68,7 +70,10 @@ fn flags_of_files_and_unknown_engines() {
     let has_tikv = ENGINES.iter().any(|engine| engine.scheme == "tikv" && engine.is_built_in());
     let reason = if has_tikv { "unavailable: tikv" } else { "not supported: tikv" };
     trial.run("get tikv://127.0.0.1:1/app?timeout=1 a").assert_contains(3, &[reason]);
-    trial.run("get etcd://root:secret@h1/app a").assert_contains(3, &["password"]);
+    for address in ["etcd://root:secret@h1/app", "etcd:/root:secret@h1/app", "etcd://root:secret@h1"] {
+        let refused = trial.run(&format!("get {address} a"));
+        assert!(refused.code == 3 && !refused.err.contains("secret"), "{refused:?}");
+    }
     trial.run("count memory:").assert_output(0, "0\n");
 }
 
@@ -92,6 +97,51 @@ fn migration_beside_a_writer_and_its_cut_over() {
     let to = trial.run("dump copy");
     assert_eq!((from.code, from.out), (to.code, to.out));
     assert!(trial.run("get copy k00007").code == 1);
+}
+
+/// Kills migrations of `entries` entries to `target`, one in each step, and changes the source
+/// after each of them. The last one must transfer everything.
+pub(crate) fn check_killed_migrations(target: &str, entries: usize) {
+    let lines: String = (0..entries).map(|n| format!("k{n:06}\t{n:0100}\n")).collect();
+    let trial = CliTest::with_entries(&lines);
+    let migrate = format!("migrate db {target} --resume");
+    let count = || -> usize { trial.run(&format!("count {target}")).out.trim().parse().unwrap_or(0) };
+    for (round, last_line) in
+        [None, Some("copied:"), Some("changed meanwhile:"), Some("cut-over:")].iter().enumerate()
+    {
+        let mut child = trial.start(&migrate);
+        match last_line {
+            // The first batches have arrived.
+            None => while count() == 0 {},
+            Some(last) => {
+                let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+                let found = lines.into_iter().any(|line| line.contains(last));
+                assert!(found, "no line {last:?}");
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if last_line.is_none() {
+            assert!((1..entries).contains(&count()), "the copy was complete");
+        }
+        let db = Db::open(trial.path("db"), &Options::default()).unwrap();
+        db.delete(format!("k{round:06}")).unwrap();
+        db.put(format!("k{:06}", 10 + round), "changed").unwrap();
+        db.put(format!("a{round}"), "before all others").unwrap();
+        db.put(format!("z{round}"), "after all others").unwrap();
+        db.close().unwrap();
+    }
+    trial.run(&migrate).assert_contains(0, &["equal: "]);
+    let from = trial.run("dump db");
+    let to = trial.run(&format!("dump {target}"));
+    assert!(from.code == 0 && to.code == 0);
+    assert!(from.out == to.out, "the dumps differ");
+    assert_eq!(from.out.lines().count(), entries + 4);
+}
+
+#[test]
+fn killed_migrations_continue() {
+    check_killed_migrations("local:copy", 300_000);
 }
 
 #[test]

@@ -91,3 +91,34 @@ pub(crate) fn garbage_spaces(db: &Db) -> terrace::Result<Vec<u16>> {
     }
     Ok(spaces)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn transactions_take_turns_with_the_guards() {
+        let namespaces = Namespaces::new(&marker::initial_spaces());
+        let all: BTreeSet<Vec<u8>> = marker::map_guard_keys().collect();
+        for _ in 0..2 {
+            let taken: BTreeSet<Vec<u8>> = all.iter().map(|_| namespaces.next_guard()).collect();
+            assert_eq!(taken, all);
+        }
+    }
+
+    #[test]
+    fn newest_map_is_kept() {
+        let with_first = |space: u16| {
+            let mut spaces = marker::initial_spaces();
+            spaces[0] = space;
+            spaces
+        };
+        let namespaces = Namespaces::new(&with_first(0));
+        for (space, position, expected) in [(20, 7, 20), (19, 6, 20), (21, 8, 21), (22, 8, 22)] {
+            namespaces.install_newer(&with_first(space), position);
+            assert_eq!(namespaces.space(0), expected, "position {position}");
+        }
+    }
+}

@@ -19,6 +19,7 @@ use terrace_server::Layout;
 use terrace_testkit::etcd::EtcdCluster;
 use terrace_testkit::tikv_double::Double;
 
+use crate::idle_connections::memory;
 use crate::ledger::{self, CLIENTS, Ledger};
 use crate::model::number;
 use crate::process::ServerProcess;
@@ -29,6 +30,8 @@ const OPERATIONS: u64 = 1000;
 /// Life of a front end with the ledger, at first and at most.
 const FIRST_LIFE: Duration = Duration::from_millis(900);
 const MAX_LIFE: Duration = Duration::from_secs(60);
+/// Maximum memory of a front end after the faults, in bytes.
+const MAX_BYTES: usize = 512 << 20;
 /// Longest life of the front end that is killed.
 const LIFE_MILLIS: u64 = 900;
 
@@ -142,7 +145,9 @@ fn check_under_faults(store: &str, mut faults: impl FnMut(u64) + Send) {
         faults.join().unwrap();
         sums.unwrap_or_else(|cause| std::panic::resume_unwind(cause))
     });
-    println!("{sums:?} within {} seconds", started.elapsed().as_secs());
+    let used = survivors.each_ref().map(|server| memory(server.process_id()));
+    println!("{sums:?} within {} seconds, {used:?} bytes of two front ends", started.elapsed().as_secs());
+    assert!(used.iter().all(|bytes| *bytes < MAX_BYTES), "{used:?} bytes after the faults");
     assert_eq!(sums.unknown, 0, "a commit without an answer was not resolved: {sums:?}");
     assert!(sums.lost > 0 && sums.conflicts > 0, "the faults hit nothing: {sums:?}");
 }

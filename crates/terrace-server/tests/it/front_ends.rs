@@ -4,7 +4,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use terrace_server::ServeError;
 use terrace_testkit::etcd::EtcdCluster;
@@ -295,6 +295,35 @@ fn scripts_are_transactions() {
     });
 }
 
+/// A write whose snapshot is older than FLUSHDB must not go to the discarded namespace: a later
+/// database with its number would show the key. The guard of the map makes the script run again.
+#[test]
+fn script_beside_flushdb_writes_to_the_new_database() {
+    let script =
+        "redis.call('GET', KEYS[1]); for n = 1, tonumber(ARGV[1]) do end; redis.call('SET', KEYS[1], 'new')";
+    with_two("FLUSHDB beside a script", |first, second| {
+        let mut writer = first.client();
+        let mut other = second.client();
+        for rounds in (20..31).map(|power| 1_u64 << power) {
+            writer.check(&[("SET kept old", "OK")]);
+            let started = Instant::now();
+            writer.send(&["EVAL", script, "1", "kept", &rounds.to_string()]);
+            std::thread::sleep(Duration::from_millis(50));
+            let flushed = Instant::now();
+            other.check(&[("FLUSHDB", "OK")]);
+            let flush = flushed.elapsed();
+            assert_eq!(writer.reply(), "nil");
+            // Then the first run of the script has not ended before FLUSHDB.
+            if started.elapsed() > Duration::from_millis(100) + 4 * flush {
+                other.check(&[("GET kept", "'new'"), ("DBSIZE", ":1")]);
+                return;
+            }
+            other.check(&[("FLUSHDB", "OK")]);
+        }
+        panic!("the script is never long enough");
+    });
+}
+
 #[test]
 fn commands_that_need_a_database() {
     let server = Server::start_front_end("memory:", |config| config.enable_debug = true).unwrap();
@@ -396,6 +425,33 @@ fn cleanup_removes_expired_keys_and_garbage() {
     assert_eq!(tags, [[0; 3 + 64].as_slice(), &[1, 4, 0x13]].concat());
 }
 
+/// The garbage of a client with long names was never deleted, and so was all later garbage. Cause:
+/// the deletion had too many bytes for a transaction of etcd. Each part fits.
+#[test]
+fn cleanup_of_long_names() {
+    let Some(address) = etcd_store("cleanup of long names") else { return };
+    let server = Server::start_front_end(&address, |_| {}).unwrap();
+    let mut client = server.client();
+    for n in 0..30 {
+        let name = format!("{n:060000}");
+        client.call(&["HSET", "large", &name, "v"]);
+        client.call(&["SET", &name, "v", "PX", "1"]);
+    }
+    client.check(&[("HLEN large", ":30"), ("DEL large", ":1")]);
+    let store = terrace_store::open(&address, &Default::default()).unwrap();
+    // The three records of the server remain.
+    wait_for(|| {
+        let mut entries = store.iter(&Default::default()).unwrap();
+        entries.seek_to_first();
+        let mut count = 0;
+        while entries.valid() {
+            count += 1;
+            entries.next();
+        }
+        count == 3
+    });
+}
+
 #[test]
 fn requests_of_commands() {
     /// Repetitions of a command.
@@ -426,4 +482,15 @@ fn requests_of_commands() {
         }
         assert_eq!(count() - before, expected * COUNT, "{lines:?}, {COUNT} times");
     }
+    // The first command after a change of the map by another front end reads a record twice.
+    let other = Server::start_front_end(&cluster.address("app"), |config| config.enable_debug = true);
+    let other = other.unwrap();
+    other.client().check(&[("DEBUG SET-ACTIVE-EXPIRE 0", "OK"), ("SWAPDB 0 1", "OK")]);
+    std::thread::sleep(Duration::from_millis(500));
+    let before = cluster.requests();
+    for _ in 0..COUNT {
+        client.check(&[("GET a", "nil")]);
+    }
+    let after = cluster.requests();
+    assert_eq!(after.0 + after.1 - before.0 - before.1, COUNT + 1, "GET after SWAPDB, {COUNT} times");
 }

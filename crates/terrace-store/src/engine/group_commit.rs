@@ -8,17 +8,21 @@
 //!
 //! A group is one transaction of the engine. If several of its writes have one key, the last one
 //! counts, as if they had been executed in the order of the queue. A conditional write has a
-//! transaction of its own, because its condition must not fail the writes of others.
+//! transaction of its own (`lanes`), because its condition must not fail the writes of others.
 //!
 //! A lane executes one transaction after the other. Lanes take turns, so that the engine finishes a
-//! transaction before the next one of the same lane.
+//! transaction before the next one of the same lane. A write that finds no free lane within the
+//! time of a call leaves the queue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use terrace::{BatchOp, WriteBatch};
-use terrace_sync::native_locks::{Condvar, Mutex};
+use terrace_env::{Clock, SystemClock};
+use terrace_sync::native_locks::{Condvar, Mutex, MutexGuard};
 
+use super::lanes::no_free_lane;
 use crate::error::{Error, Result};
 use crate::store::{Limits, check_batch};
 
@@ -38,7 +42,6 @@ pub(super) fn checked_writes(
 ) -> Result<Writes> {
     check_batch(batch)?;
     let mut writes = Writes::new();
-    let mut bytes = 0;
     for op in batch.iter() {
         let (key, value) = match op {
             BatchOp::Put { key, value } => (key, Some(value)),
@@ -46,12 +49,20 @@ pub(super) fn checked_writes(
         };
         check_size("bytes of a key", key.len(), limits.key_bytes)?;
         check_size("bytes of a value", value.map_or(0, <[u8]>::len), limits.value_bytes)?;
-        bytes += Limits::batch_bytes_of(key, value.unwrap_or_default());
         writes.insert(stored_key(key), value.map(<[u8]>::to_vec));
     }
     check_size("operations", writes.len(), limits.batch_operations)?;
-    check_size("bytes", bytes, limits.batch_bytes)?;
+    check_size("bytes", bytes_of(batch), limits.batch_bytes)?;
     Ok(writes)
+}
+
+/// Returns the bytes that the operations of `batch` take in a request.
+pub(super) fn bytes_of(batch: &WriteBatch) -> usize {
+    let sizes = batch.iter().map(|op| match op {
+        BatchOp::Put { key, value } => Limits::batch_bytes_of(key, value),
+        BatchOp::Delete { key } => Limits::batch_bytes_of(key, &[]),
+    });
+    sizes.sum()
 }
 
 /// Returns an error if `found` exceeds `limit`.
@@ -78,20 +89,26 @@ struct Queue<L> {
 pub(super) struct GroupCommit<L> {
     max_operations: usize,
     max_bytes: usize,
+    max_wait: Duration,
     queue: Mutex<Queue<L>>,
     changed: Condvar,
 }
 
 impl<L> GroupCommit<L> {
-    /// Creates lanes without a state. A group has at most the given size, or it is one write.
-    pub(super) fn new(max_operations: usize, max_bytes: usize) -> GroupCommit<L> {
+    /// Creates lanes without a state. A group has at most the given size, or it is one write. A
+    /// write waits for a lane at most for `max_wait`.
+    pub(super) fn new(max_operations: usize, max_bytes: usize, max_wait: Duration) -> GroupCommit<L> {
         let free_lanes = (0..LANES).map(|_| None).collect();
         let queue = Mutex::new(Queue { waiting: VecDeque::new(), free_lanes });
-        GroupCommit { max_operations, max_bytes, queue, changed: Condvar::new() }
+        GroupCommit { max_operations, max_bytes, max_wait, queue, changed: Condvar::new() }
     }
 
     /// Writes `writes`, together with those of other threads. `commit` executes the writes of a
     /// group, each of which gets its outcome, and returns the lane for the next group.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`] if no lane is free in time. Otherwise those of `commit`.
     pub(super) fn write(
         &self,
         writes: Writes,
@@ -100,6 +117,7 @@ impl<L> GroupCommit<L> {
         let sizes = writes.iter().map(|(k, v)| Limits::batch_bytes_of(k, v.as_deref().unwrap_or_default()));
         let bytes = sizes.sum();
         let own = Arc::new(QueuedWrite { writes, bytes, outcome: Mutex::new(None) });
+        let deadline = SystemClock.monotonic() + self.max_wait;
         let mut queue = self.queue.lock();
         queue.waiting.push_back(Arc::clone(&own));
         loop {
@@ -107,8 +125,10 @@ impl<L> GroupCommit<L> {
                 return outcome;
             }
             if queue.waiting.is_empty() || queue.free_lanes.is_empty() {
-                self.changed.wait(&mut queue);
-                continue;
+                match self.wait(&mut queue, &own, deadline) {
+                    true => continue,
+                    false => return Err(no_free_lane(self.max_wait)),
+                }
             }
             let lane = queue.free_lanes.pop_front().flatten();
             let group = self.next_group(&mut queue.waiting);
@@ -123,26 +143,30 @@ impl<L> GroupCommit<L> {
         }
     }
 
-    /// Executes `commit` with a lane. It returns the lane for the next transaction.
-    #[cfg(feature = "tikv")]
-    pub(super) fn with_lane<T>(&self, commit: impl FnOnce(Option<L>) -> (Option<L>, T)) -> T {
-        let mut queue = self.queue.lock();
-        let lane = loop {
-            match queue.free_lanes.pop_front() {
-                Some(lane) => break lane,
-                None => self.changed.wait(&mut queue),
+    /// Waits for an outcome or a free lane. Returns false if `own` still waits for a lane at
+    /// `deadline`, and removes it from the queue.
+    fn wait(&self, queue: &mut MutexGuard<'_, Queue<L>>, own: &Arc<QueuedWrite>, deadline: Duration) -> bool {
+        let left = deadline.saturating_sub(SystemClock.monotonic());
+        if !left.is_zero() {
+            self.changed.wait_for(queue, left);
+            return true;
+        }
+        match queue.waiting.iter().position(|write| Arc::ptr_eq(write, own)) {
+            Some(index) => {
+                queue.waiting.remove(index);
+                false
             }
-        };
-        drop(queue);
-        let (lane, outcome) = commit(lane);
-        self.queue.lock().free_lanes.push_back(lane);
-        self.changed.notify_all();
-        outcome
+            // Another thread commits it now.
+            None => {
+                self.changed.wait(queue);
+                true
+            }
+        }
     }
 
     /// Takes the states of all free lanes, for the end of the client.
     #[cfg(feature = "tikv")]
-    pub(super) fn take_lanes(&self) -> Vec<L> {
+    pub(super) fn take_states(&self) -> Vec<L> {
         self.queue.lock().free_lanes.iter_mut().filter_map(Option::take).collect()
     }
 
@@ -163,33 +187,47 @@ impl<L> GroupCommit<L> {
     }
 }
 
-/// Lanes of conditional writes, which no group shares. A writer that finds no free lane waits.
-#[cfg(feature = "etcd")]
-pub(super) struct Lanes<L> {
-    free: Mutex<VecDeque<Option<L>>>,
-    changed: Condvar,
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread::scope;
 
-#[cfg(feature = "etcd")]
-impl<L> Lanes<L> {
-    /// Creates `count` lanes without a state.
-    pub(super) fn new(count: usize) -> Lanes<L> {
-        Lanes { free: Mutex::new((0..count).map(|_| None).collect()), changed: Condvar::new() }
+    use super::*;
+
+    fn writes(key: &str) -> Writes {
+        Writes::from([(key.as_bytes().to_vec(), None)])
     }
 
-    /// Executes `commit` with a lane. It returns the lane for the next transaction.
-    pub(super) fn with_lane<T>(&self, commit: impl FnOnce(Option<L>) -> (Option<L>, T)) -> T {
-        let mut free = self.free.lock();
-        let lane = loop {
-            match free.pop_front() {
-                Some(lane) => break lane,
-                None => self.changed.wait(&mut free),
-            }
+    #[test]
+    fn write_that_finds_no_lane_in_time_is_not_executed() {
+        let groups: GroupCommit<()> = GroupCommit::new(9, 9000, Duration::from_millis(20));
+        let executed = Mutex::new(Vec::new());
+        let entered = Barrier::new(LANES + 1);
+        let left = Barrier::new(LANES + 1);
+        let commit = |lane: Option<()>, group: Vec<Writes>| -> (Option<()>, Vec<Result<()>>) {
+            let outcomes = group.iter().map(|_| Ok(())).collect();
+            executed.lock().extend(group.into_iter().flatten().map(|(key, _)| key));
+            (lane, outcomes)
         };
-        drop(free);
-        let (lane, outcome) = commit(lane);
-        self.free.lock().push_back(lane);
-        self.changed.notify_one();
-        outcome
+        scope(|scope| {
+            for _ in 0..LANES {
+                scope.spawn(|| {
+                    let outcome = groups.write(writes("slow"), |lane, group| {
+                        entered.wait();
+                        left.wait();
+                        commit(lane, group)
+                    });
+                    outcome.unwrap();
+                });
+            }
+            entered.wait();
+            let outcome = groups.write(writes("late"), commit);
+            assert!(matches!(outcome, Err(Error::Busy(_))), "{outcome:?}");
+            left.wait();
+        });
+        groups.write(writes("next"), commit).unwrap();
+        let executed = executed.into_inner();
+        assert_eq!(executed.len(), LANES + 1, "{executed:?}");
+        assert!(!executed.contains(&b"late".to_vec()));
     }
 }

@@ -28,20 +28,8 @@ pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Arc<dyn S
         true => Db::follow(&address.path, &settings, &FollowOptions::default()),
         false => Db::open(&address.path, &settings),
     };
-    let db = opened.map_err(open_error)?;
+    let db = opened?;
     Ok(Arc::new(LocalStore { db, is_follower: options.read_only }))
-}
-
-/// Error of an open. The engine has no kind of its own for a missing database.
-fn open_error(error: terrace::Error) -> Error {
-    match error {
-        terrace::Error::InvalidArgument(reason) => match reason.strip_suffix(" (create_if_missing is false)")
-        {
-            Some(missing) => Error::Missing(missing.to_owned()),
-            None => Error::InvalidArgument(reason),
-        },
-        error => error.into(),
-    }
 }
 
 struct LocalStore {

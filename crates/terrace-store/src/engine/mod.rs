@@ -6,6 +6,8 @@ mod call_threads;
 mod etcd;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 mod group_commit;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+mod lanes;
 mod local;
 mod memory;
 #[cfg(any(feature = "etcd", feature = "tikv"))]

@@ -34,9 +34,16 @@ pub(super) fn prefix(address: &Address) -> Result<String> {
     )))
 }
 
-/// Returns the hosts of `address`, each as HOST:PORT.
-pub(super) fn hosts(address: &Address) -> Vec<String> {
-    address.hosts.iter().map(|host| with_port(host)).collect()
+/// Returns the hosts of `address`, each as HOST:PORT. There is at least one.
+pub(super) fn hosts(address: &Address) -> Result<Vec<String>> {
+    let Address { scheme, hosts, .. } = address;
+    if hosts.is_empty() {
+        // The text of the address was not checked for a password.
+        return Err(Error::InvalidArgument(format!(
+            "'{scheme}:' is followed by no host, expected {scheme}://HOST[:PORT],../PREFIX"
+        )));
+    }
+    Ok(hosts.iter().map(|host| with_port(host)).collect())
 }
 
 fn with_port(host: &str) -> String {

@@ -27,8 +27,12 @@ fn unusable_addresses() {
 fn missing_directory() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("missing");
-    check(&format!("local:{}", path.display()), &OpenOptions::default(), "does not exist");
-    check(&format!("local:{}", path.display()), &OpenOptions::default().read_only(true), "missing");
+    let address = format!("local:{}", path.display());
+    for options in [OpenOptions::default(), OpenOptions::default().read_only(true)] {
+        let error = open(&address, &options).err().unwrap();
+        assert!(matches!(error, Error::Missing(_)), "{error:?}");
+        assert_eq!(error.to_string(), format!("no store: {}: does not exist", path.display()));
+    }
     assert!(!path.exists());
 }
 

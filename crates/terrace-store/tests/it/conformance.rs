@@ -4,7 +4,7 @@ use terrace_store::{
     Condition, Error, Isolation, KeyRange, Store, StoreIterator, TransactionOptions, WriteBatch, WriteOptions,
 };
 
-use crate::fixture::on_every_engine;
+use crate::fixture::{FIXTURES, on_every_engine};
 
 /// Keys and values of `range` as text, such as "a=1 b=2", forward. Checks that the other direction
 /// shows the same.
@@ -247,6 +247,35 @@ fn snapshot_of_another_store() {
         assert!(matches!(outcome, Err(Error::InvalidArgument(_))), "{outcome:?}");
         assert_eq!(store.get(b"a").unwrap(), None);
     });
+}
+
+#[test]
+fn snapshot_of_another_store_of_the_engine() {
+    for fixture in FIXTURES.iter().filter(|fixture| (fixture.is_available)()) {
+        let test = (fixture.new_store)();
+        let other = (fixture.new_store)();
+        let foreign = other.store.snapshot().unwrap();
+        let condition = Condition { since: &*foreign, keys: &[b"a"], ranges: &[] };
+        let outcome = test.store.write_if(&batch("a=1"), &condition, &WriteOptions::default());
+        assert!(matches!(outcome, Err(Error::InvalidArgument(_))), "{}: {outcome:?}", fixture.name);
+        assert_eq!(test.store.get(b"a").unwrap(), None);
+    }
+}
+
+#[test]
+fn estimated_sizes() {
+    // The engine `local:` counts table files only, and these entries are in its memtable.
+    for fixture in FIXTURES.iter().filter(|fixture| fixture.name != "local" && (fixture.is_available)()) {
+        let test = (fixture.new_store)();
+        let store = &*test.store;
+        for from in (0..1000).step_by(100) {
+            let words: Vec<String> = (from..from + 100).map(|n| format!("k{n:05}={n:014}")).collect();
+            write(store, &words.join(" "));
+        }
+        let size = |from: &str, to: &str| store.approximate_size(&KeyRange::new(from, to)).unwrap();
+        let sizes = [size("k", "l"), size("k00000", "k00500"), size("k00990", "l"), size("l", "k")];
+        assert_eq!(sizes, [20_000, 10_000, 200, 0], "{}", fixture.name);
+    }
 }
 
 #[test]

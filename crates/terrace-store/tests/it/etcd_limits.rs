@@ -1,8 +1,10 @@
 //! Limits of etcd are checked before a request, and a batch of the maximum size is accepted.
 
-use terrace_store::{Condition, Error, KeyRange, WriteBatch, WriteOptions};
+use std::sync::Mutex;
 
-use crate::cluster::{compact_with_http, has_etcd, new_store, shared_server};
+use terrace_store::{Condition, Error, KeyRange, TransactionOptions, WriteBatch, WriteOptions};
+
+use crate::cluster::{EtcdCluster, compact_with_http, has_etcd, new_store, shared_server};
 
 #[test]
 fn batches_at_and_above_the_limits() {
@@ -81,6 +83,87 @@ fn conditions_above_the_limit() {
     assert!(matches!(write(&keys), Err(Error::BatchTooLarge { found: 200, limit: 127, .. })));
     assert_eq!(store.get(b"done").unwrap(), None);
     write(&keys[..127]).unwrap();
+    // The bytes of the compared keys and of the written values share one request.
+    let long: Vec<Vec<u8>> = (0..20u8).map(|n| vec![n; 60 << 10]).collect();
+    let long: Vec<&[u8]> = long.iter().map(Vec::as_slice).collect();
+    let mut batch = WriteBatch::new();
+    batch.put("large", vec![7; 1 << 20]);
+    let condition = Condition { since: &*since, keys: &long, ranges: &[] };
+    let outcome = store.write_if(&batch, &condition, &WriteOptions::default());
+    assert!(
+        matches!(outcome, Err(Error::BatchTooLarge { unit: "bytes with the condition", .. })),
+        "{outcome:?}"
+    );
+    assert_eq!(store.get(b"large").unwrap(), None);
+}
+
+/// Writers whose requests are too large together were all refused, although each of them fits.
+/// Cause: the cluster had a lower limit than the group commit. Each write has its own result.
+#[test]
+fn group_that_exceeds_the_limit_of_the_cluster_is_divided() {
+    if !has_etcd("lower limits of etcd") {
+        return;
+    }
+    let cluster = EtcdCluster::start_with(1, None, &["--max-request-bytes", "100000"]);
+    cluster.leader();
+    let store = &*new_store(&cluster);
+    std::thread::scope(|scope| {
+        for writer in 0..48u8 {
+            scope.spawn(move || {
+                for number in 0..4u8 {
+                    store.put(&[writer, number], &[writer; 30_000]).unwrap();
+                }
+            });
+        }
+    });
+    let refused = store.put(b"large", &[1; 200_000]);
+    assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{refused:?}");
+    assert_eq!(store.get(&[47, 3]).unwrap().unwrap(), [47; 30_000]);
+}
+
+/// A write was reported as refused, and had taken effect. Cause: etcd executes the transactions
+/// that exceed its quota first, and answers them with the error. A refused write has no effect.
+#[test]
+fn refused_writes_beyond_the_quota_have_no_effect() {
+    if !has_etcd("quota of etcd") {
+        return;
+    }
+    let cluster = EtcdCluster::start_with(1, None, &["--quota-backend-bytes", "16777216"]);
+    cluster.leader();
+    let store = &*new_store(&cluster);
+    let outcomes = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for writer in 0..32u8 {
+            let outcomes = &outcomes;
+            scope.spawn(move || {
+                for number in 0..250u8 {
+                    let key = [writer, number];
+                    let outcome = store.transact(&TransactionOptions::default(), |transaction| {
+                        transaction.put(&key, &[writer; 64 << 10])
+                    });
+                    let is_refused = outcome.is_err();
+                    outcomes.lock().unwrap().push((key, outcome));
+                    if is_refused {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let mut refused = 0;
+    for (key, outcome) in outcomes.into_inner().unwrap() {
+        let is_found = store.get(&key).unwrap().is_some();
+        match outcome {
+            Ok(()) => assert!(is_found, "{key:?}"),
+            Err(Error::OutOfSpace(reason)) => {
+                assert!(!is_found, "{key:?}: {reason}");
+                refused += 1;
+            }
+            Err(Error::CommitUnknown(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(refused > 0);
 }
 
 #[test]
@@ -88,7 +171,7 @@ fn snapshot_older_than_the_compaction() {
     if !has_etcd("compaction of etcd") {
         return;
     }
-    let cluster = crate::cluster::EtcdCluster::start(1);
+    let cluster = EtcdCluster::start(1);
     let store = new_store(&cluster);
     store.put(b"a", b"1").unwrap();
     let snapshot = store.snapshot().unwrap();

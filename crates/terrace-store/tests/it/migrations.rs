@@ -61,6 +61,22 @@ fn interrupted_copy_resumes_after_its_last_key() {
 }
 
 #[test]
+fn entry_beyond_the_limits_of_the_target_is_named() {
+    let source = memory();
+    for target in FIXTURES.iter().filter(|fixture| (fixture.is_available)()) {
+        let target = (target.new_store)();
+        let limit = target.store.limits().value_bytes;
+        if limit == usize::MAX {
+            continue;
+        }
+        source.store.put(b"a-small-one", b"1").unwrap();
+        source.store.put(b"the-large-one", &vec![1; limit + 1]).unwrap();
+        let refused = copy(&*source.store, &*target.store, false, &mut |_| {}).unwrap_err().to_string();
+        assert!(refused.contains("'the-large-one'") && refused.contains(&limit.to_string()), "{refused}");
+    }
+}
+
+#[test]
 fn changes_between_two_snapshots() {
     for target in FIXTURES.iter().filter(|fixture| (fixture.is_available)()) {
         let source = (FIXTURES[1].new_store)();

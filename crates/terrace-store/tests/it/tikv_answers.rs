@@ -7,6 +7,7 @@ use std::time::Duration;
 use terrace_store::{Condition, Error, OpenOptions, Store, WriteBatch, WriteOptions, open};
 
 use crate::tikv_double::{Double, has_double, hex};
+use crate::tikv_requests::store_in_regions;
 
 /// More requests than the client library repeats.
 const ALL: usize = 1000;
@@ -129,4 +130,26 @@ fn lock_without_a_primary_lock_is_removed() {
     double.control(&format!("/orphan?key={}", hex(b"answers\0kb")));
     store.put(b"b", b"1").unwrap();
     assert_eq!(store.get(b"b").unwrap().unwrap(), b"1");
+}
+
+/// Front ends took gigabytes after an orphaned lock. Cause: the library got the whole range of a
+/// transaction, and after each failed region it began again with all later ones. Each request for
+/// locks has a single region.
+#[test]
+fn failed_removal_of_an_orphan_does_not_multiply_requests() {
+    if !has_double() {
+        return;
+    }
+    let double = Double::start();
+    let store = store_in_regions(&double, 200);
+    // The keys are written while their first one is committed. A read waits for the rest.
+    store.get(b"000007").unwrap();
+    double.control(&format!("/orphan?key={}", hex(b"regions\0k000007")));
+    double.control("/refuse?method=KvScanLock&count=8");
+    let mut batch = batch("000007", "new");
+    batch.put("004200", "new");
+    store.write(&batch, &WriteOptions::default()).unwrap();
+    assert_eq!(store.get(b"000007").unwrap().unwrap(), b"new");
+    let requests = double.counts().get("KvScanLock").copied().unwrap_or_default();
+    assert!((9..60).contains(&requests), "{requests} requests for the locks of three regions");
 }

@@ -3,15 +3,19 @@
 //! The double delays each request. The times are those of the protocol, not of TiKV: the double
 //! itself takes 0.2 to 0.5 milliseconds for a request.
 
+use std::thread;
 use std::time::Instant;
 
-use terrace_store::{KeyRange, Store};
+use terrace_store::{KeyRange, Store, TransactionOptions};
 
 use crate::tikv_double::{Double, has_double};
 use crate::tikv_requests::{FULL, PAGE, counted, read, store_in_regions};
 
 /// Calls of each kind. One in four of them reads the pages of a scan.
 const CALLS: usize = 40;
+/// Threads that write in transactions, as many as a front end has, and transactions of each.
+const WRITERS: usize = 64;
+const ROUNDS: usize = 8;
 
 /// Prints a row for `calls` executions of `call`.
 fn measure(double: &Double, place: &str, name: &str, calls: usize, call: impl Fn(usize)) {
@@ -31,6 +35,32 @@ fn measure(double: &Double, place: &str, name: &str, calls: usize, call: impl Fn
     );
 }
 
+/// Prints the rate of transactions of many threads, each of which has a key of its own.
+fn measure_transactions(place: &str, store: &dyn Store) {
+    let run = |rounds: usize| {
+        thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                scope.spawn(move || {
+                    for _ in 0..rounds {
+                        let outcome = store.transact(&TransactionOptions::default(), |transaction| {
+                            let key = format!("{:06}", writer * 41);
+                            let value = transaction.get(key.as_bytes())?.unwrap_or_default();
+                            transaction.put(key.as_bytes(), &value)
+                        });
+                        outcome.unwrap();
+                    }
+                });
+            }
+        });
+    };
+    // Each lane has a first commit.
+    run(2);
+    let started = Instant::now();
+    run(ROUNDS);
+    let rate = (WRITERS * ROUNDS) as f64 / started.elapsed().as_secs_f64();
+    println!("{place} {rate:.0} transactions per second of {WRITERS} threads");
+}
+
 fn simulate(double: &Double, store: &dyn Store, regions: usize, ms: &str) {
     double.control(&format!("/delay?ms={ms}"));
     let place = format!("{regions:>5} regions {ms:>4} ms");
@@ -39,6 +69,7 @@ fn simulate(double: &Double, store: &dyn Store, regions: usize, ms: &str) {
     measure(double, &place, "put", CALLS, |n| store.put(key(n).as_bytes(), b"x").unwrap());
     let range = KeyRange::new("000000", "004096");
     measure(double, &place, "scan", CALLS / 4, |_| read(store, &range, true, FULL - PAGE));
+    measure_transactions(&place, store);
     double.control("/delay?ms=0");
 }
 

@@ -109,10 +109,7 @@ impl Backups {
         if options.create_if_missing {
             create_dir_if_missing(env, directory)?;
         } else if !env.fs.is_dir(directory)? {
-            let path = directory.display();
-            return Err(Error::InvalidArgument(format!(
-                "{path}: does not exist (create_if_missing is false)"
-            )));
+            return Err(Error::DoesNotExist { path: directory.to_path_buf() });
         }
         if env.fs.exists(&directory.join(FileName::Current.to_string()))? {
             let path = directory.display();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use terrace::{Backups, Db, Env, ErrorKind, Options};
+use terrace::{Backups, Db, Env, Error, ErrorKind, Options};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -118,7 +118,9 @@ fn refused_calls() {
         assert!(error.to_string().contains(message), "{error}");
     };
     let invalid = ErrorKind::InvalidArgument;
-    check(Backups::open("backups", &existing).map(drop), invalid, "backups: does not exist");
+    let missing = Backups::open("backups", &existing).map(drop);
+    assert!(matches!(missing, Err(Error::DoesNotExist { .. })), "{missing:?}");
+    check(missing, invalid, "backups: does not exist");
     check(Backups::open("db", &options).map(drop), invalid, "db: is a database, expected backups");
     let backups = Backups::open("backups", &options).unwrap();
     assert!(Backups::open("backups", &options).unwrap_err().is_locked());

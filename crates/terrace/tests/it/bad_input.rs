@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Db, Env, ErrorKind, Options, ReadOptions, WriteOptions};
+use terrace::{Db, Env, Error, ErrorKind, FollowOptions, Options, ReadOptions, WriteOptions};
 use terrace_env::FileSystem;
 use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::MemFs;
@@ -75,6 +75,13 @@ fn check_open_fails(options: &Options, kind: ErrorKind, part: &str) {
 fn no_directory() {
     let options = on(Arc::new(MemFs::new())).create_if_missing(false);
     check_open_fails(&options, ErrorKind::InvalidArgument, "db: does not exist (create_if_missing is false)");
+    for outcome in [
+        Db::open("db", &options),
+        Db::open_read_only("db", &options),
+        Db::follow("db", &options, &FollowOptions::default()),
+    ] {
+        assert!(matches!(outcome, Err(Error::DoesNotExist { path }) if path == Path::new("db")));
+    }
     assert!(!options.env.fs.exists("db".as_ref()).unwrap(), "a failed open creates nothing");
 }
 

@@ -32,6 +32,9 @@ const CURSOR_TIME: u64 = 3_600_000;
 const MAX_ENTRIES: usize = 1000;
 /// Maximum number of operations for one entry: its deletion and two other ones.
 const OPERATIONS_OF_ENTRY: usize = 3;
+/// Maximum number of times that a transaction contains the key of an entry: the entry, its record,
+/// and the comparison of the record. One more leaves space for the rest.
+const KEYS_OF_ENTRY: usize = 4;
 
 /// State of the job.
 #[derive(Debug, Default)]
@@ -62,20 +65,37 @@ fn clean(store: &Store, shared: &dyn SharedStore) -> Result<bool> {
     Ok(expired || spaces || objects || cursors)
 }
 
-/// Number of entries that fit into a transaction.
-fn entries_of_transaction(limits: &Limits) -> usize {
-    (limits.batch_operations / OPERATIONS_OF_ENTRY).clamp(1, MAX_ENTRIES)
+/// Size of a transaction that deletes entries.
+struct Part {
+    entries: usize,
+    /// Bytes of the keys of the entries.
+    bytes: usize,
+}
+
+impl Part {
+    /// Size that fits into a transaction.
+    fn of_transaction(limits: &Limits) -> Part {
+        Part {
+            entries: (limits.batch_operations / OPERATIONS_OF_ENTRY).clamp(1, MAX_ENTRIES),
+            bytes: limits.batch_bytes / KEYS_OF_ENTRY,
+        }
+    }
 }
 
 /// Keys with their values.
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// First entries of `range`, at most as many as fit into a transaction. True: these are all.
-fn first_entries(transaction: &Transaction<'_>, range: &KeyRange, count: usize) -> Result<(Entries, bool)> {
+/// First entries of `range`, at most as many as fit into `part`, or one. True: these are all.
+fn first_entries(transaction: &Transaction<'_>, range: &KeyRange, part: &Part) -> Result<(Entries, bool)> {
     let mut iter = transaction.peek_iter(range)?;
     iter.seek_to_first();
     let mut entries = Vec::new();
-    while iter.valid() && entries.len() < count {
+    let mut bytes = 0;
+    while iter.valid() && entries.len() < part.entries {
+        bytes += Limits::batch_bytes_of(iter.key(), &[]);
+        if bytes > part.bytes && !entries.is_empty() {
+            break;
+        }
         entries.push((iter.key().to_vec(), iter.value().to_vec()));
         iter.next();
     }
@@ -87,7 +107,7 @@ fn first_entries(transaction: &Transaction<'_>, range: &KeyRange, count: usize) 
 fn delete_expired(store: &Store, shared: &dyn SharedStore) -> Result<bool> {
     let mut transaction = shared.begin(&Default::default())?;
     let range = KeyRange::new(expiry_bound(0), expiry_bound(store.now_ms().saturating_add(1)));
-    let (entries, _) = first_entries(&transaction, &range, entries_of_transaction(&shared.limits()))?;
+    let (entries, _) = first_entries(&transaction, &range, &Part::of_transaction(&shared.limits()))?;
     let mut expired = Vec::new();
     for (entry, _) in &entries {
         transaction.delete(entry)?;
@@ -125,8 +145,9 @@ fn delete_part(
         return Ok(());
     }
     // Two operations remain for the garbage record and the engine.
-    let count = entries_of_transaction(&shared.limits()).saturating_sub(1).max(1);
-    let (entries, is_all) = first_entries(&transaction, range, count)?;
+    let mut part = Part::of_transaction(&shared.limits());
+    part.entries = part.entries.saturating_sub(1).max(1);
+    let (entries, is_all) = first_entries(&transaction, range, &part)?;
     for (key, value) in &entries {
         transaction.delete(key)?;
         also(&mut transaction, value)?;
@@ -140,7 +161,8 @@ fn delete_part(
 /// Deletes a part of a discarded namespace. Returns true if there is one.
 fn collect_space(shared: &dyn SharedStore) -> Result<bool> {
     let transaction = shared.begin(&Default::default())?;
-    let (found, _) = first_entries(&transaction, &KeyRange::prefix(garbage_prefix()), 1)?;
+    let first = Part { entries: 1, bytes: usize::MAX };
+    let (found, _) = first_entries(&transaction, &KeyRange::prefix(garbage_prefix()), &first)?;
     let Some((garbage, space)) =
         found.first().and_then(|(garbage, _)| Some((garbage, parse_garbage_key(garbage)?)))
     else {
@@ -156,11 +178,11 @@ fn collect_space(shared: &dyn SharedStore) -> Result<bool> {
 
 /// Deletes a part of the members of a discarded object. Returns true if there is one.
 fn collect_objects(shared: &dyn SharedStore) -> Result<bool> {
-    /// Number of objects of one run.
-    const RUN: usize = 64;
+    /// Objects of one run.
+    const RUN: Part = Part { entries: 64, bytes: usize::MAX };
     let transaction = shared.begin(&Default::default())?;
     let (begin, end) = object_garbage_bounds();
-    let (found, _) = first_entries(&transaction, &KeyRange::new(begin, end), RUN)?;
+    let (found, _) = first_entries(&transaction, &KeyRange::new(begin, end), &RUN)?;
     for (garbage, value) in &found {
         let value_type = value.first().and_then(|code| ValueType::from_code(*code));
         match (parse_object_garbage_key(garbage), value_type) {
@@ -178,8 +200,8 @@ fn collect_objects(shared: &dyn SharedStore) -> Result<bool> {
 fn delete_cursors(store: &Store, shared: &dyn SharedStore) -> Result<bool> {
     let mut transaction = shared.begin(&Default::default())?;
     let (begin, end) = cursor_bounds();
-    let count = entries_of_transaction(&shared.limits());
-    let (found, _) = first_entries(&transaction, &KeyRange::new(begin, end), count)?;
+    let part = Part::of_transaction(&shared.limits());
+    let (found, _) = first_entries(&transaction, &KeyRange::new(begin, end), &part)?;
     let oldest = store.now_ms().saturating_sub(CURSOR_TIME);
     for (key, value) in &found {
         if parse_cursor_value(value).is_none_or(|(created, _)| created < oldest) {

@@ -90,6 +90,8 @@ impl View<'_> {
             Ok(_) => Ok(false),
             // Old versions tell nothing any more. A client repeats an EXEC that was not executed.
             Err(Error::Conflict { .. } | Error::SnapshotTooOld(_)) => Ok(true),
+            // An empty batch has no effect that could be unknown.
+            Err(Error::CommitUnknown(reason)) => Err(Error::Unavailable(reason).into()),
             Err(error) => Err(Failure::from(error)),
         }
     }

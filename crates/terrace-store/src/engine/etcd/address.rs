@@ -33,6 +33,7 @@ pub(super) struct Settings {
 impl Settings {
     /// Checks `address`, and reads its files.
     pub(super) fn parse(address: &Address) -> Result<Settings> {
+        let hosts = hosts(address)?;
         address.check_options(OPTIONS)?;
         let prefix = prefix(address)?;
         let mut connect = ConnectOptions::new()
@@ -49,7 +50,7 @@ impl Settings {
         }
         let max_txn_ops = number(address, MAX_TXN_OPS, DEFAULT_TXN_OPS, 16..=1_000_000, "operations")?;
         Ok(Settings {
-            hosts: hosts(address),
+            hosts,
             prefix,
             connect,
             is_encrypted,
@@ -114,6 +115,7 @@ mod tests {
         #[test] fn no_prefix()       { check("etcd://h1", "'' is no prefix"); }
         #[test] fn empty_name()      { check("etcd://h1/a//b", "is no prefix"); }
         #[test] fn no_host()         { check("etcd:///app", "'' is no host"); }
+        #[test] fn no_slashes()      { check("etcd:app", "'etcd:' is followed by no host"); }
         #[test] fn unknown_option()  { check("etcd://h1/app?tsl=on", "unknown option 'tsl'"); }
         #[test] fn repeated_option() { check("etcd://h1/app?user=a&user=b", "appears twice"); }
         #[test] fn bad_timeout()     { check("etcd://h1/app?timeout=0", "expected seconds"); }
@@ -123,8 +125,11 @@ mod tests {
     }
 
     #[test]
-    fn message_hides_the_password() {
+    fn messages_hide_the_password() {
         let error = Address::parse("etcd://root:secret@h1/app").unwrap_err().to_string();
         assert!(!error.contains("secret") && error.contains("password-file"), "{error}");
+        let one_slash = Address::parse("etcd:/root:secret@h1/app").unwrap();
+        let error = Settings::parse(&one_slash).err().unwrap().to_string();
+        assert!(!error.contains("secret"), "{error}");
     }
 }

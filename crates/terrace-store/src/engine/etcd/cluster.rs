@@ -102,6 +102,11 @@ impl Cluster {
         Requester { servers: Arc::clone(&self.servers), deadline, timeout: self.timeout }
     }
 
+    /// Maximum time of a call.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Number of requests so far.
     pub(super) fn request_count(&self) -> RequestCount {
         RequestCount { requests: self.servers.requests.load(Ordering::Relaxed), timestamps: 0 }
@@ -166,7 +171,7 @@ impl Requester {
         let Servers { all, current, requests } = &*self.servers;
         requests.fetch_add(1, Ordering::Relaxed);
         let index = current.load(Ordering::Relaxed);
-        // The parser of addresses accepts no empty list.
+        // An address without a host is refused.
         let server = &all[index % all.len()];
         let answer = tokio::time::timeout(ATTEMPT_TIME, async {
             let client = server.client.get_or_try_init(|| server.connect()).await?;
@@ -266,6 +271,9 @@ fn classify_status(code: i32, message: &str, reason: String) -> Failure {
         code::NOT_FOUND if message.contains("lease") => Failure::LeaseNotFound,
         code::RESOURCE_EXHAUSTED if message.contains("space exceeded") => {
             Failure::Final(Error::OutOfSpace(reason))
+        }
+        code::RESOURCE_EXHAUSTED if message.contains("message larger than max") => {
+            Failure::Final(Error::InvalidArgument(reason))
         }
         code::INVALID_ARGUMENT
             if message.contains("authentication failed") || message.contains("user name is empty") =>

@@ -6,7 +6,8 @@ use std::time::Duration;
 use etcd_client::{Compare, TxnOp};
 use terrace_env::{Random, SystemRandom};
 
-use super::super::group_commit::{GroupCommit, Lanes, Writes};
+use super::super::group_commit::{GroupCommit, Writes};
+use super::super::lanes::Lanes;
 use super::super::prefix_layout::Layout;
 use super::MAX_REQUEST_BYTES;
 use super::cluster::{Cluster, Requester};
@@ -21,8 +22,6 @@ const LEASE_SECONDS: i64 = 900;
 const RENEWAL: Duration = Duration::from_secs(200);
 /// Maximum time for the removal of the lease at the end.
 const REVOKE_TIME: Duration = Duration::from_secs(1);
-/// Number of conditional writes at the same time. Each waits for a majority of the servers.
-const CONDITIONAL_LANES: usize = 32;
 /// Maximum number of lanes that one commit may find without their lease.
 const MAX_LOST_LANES: usize = 4;
 
@@ -47,23 +46,38 @@ impl Committer {
     pub(super) fn new(cluster: Arc<Cluster>, layout: Arc<Layout>, max_operations: usize) -> Committer {
         let markers =
             Markers { client: SystemRandom::new().next_u64(), state: tokio::sync::Mutex::new((None, 0)) };
+        let max_wait = cluster.timeout();
         Committer {
             cluster,
             layout,
             markers: Arc::new(markers),
-            groups: GroupCommit::new(max_operations, MAX_REQUEST_BYTES),
-            conditional: Lanes::new(CONDITIONAL_LANES),
+            groups: GroupCommit::new(max_operations, MAX_REQUEST_BYTES, max_wait),
+            conditional: Lanes::new(max_wait),
         }
     }
 
     /// Writes `writes`, together with those of other threads.
     pub(super) fn write(&self, writes: Writes) -> Result<()> {
         self.groups.write(writes, |lane, group| {
-            let count = group.len();
-            let writes: Writes = group.into_iter().flatten().collect();
-            let (lane, outcome) = self.commit(lane, Vec::new(), self.operations(&writes));
-            (lane, vec![outcome.map(|_| ()); count])
+            let all: Writes = group.iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
+            let (mut lane, outcome) = self.commit_blind(lane, &all);
+            // A cluster with lower limits refuses a group whose writes it accepts one by one.
+            if group.len() > 1 && matches!(outcome, Err(Error::InvalidArgument(_))) {
+                let mut outcomes = Vec::with_capacity(group.len());
+                for writes in &group {
+                    let (next_lane, outcome) = self.commit_blind(lane, writes);
+                    lane = next_lane;
+                    outcomes.push(outcome);
+                }
+                return (lane, outcomes);
+            }
+            (lane, vec![outcome; group.len()])
         })
+    }
+
+    fn commit_blind(&self, lane: Option<Lane>, writes: &Writes) -> (Option<Lane>, Result<()>) {
+        let (lane, outcome) = self.commit(lane, Vec::new(), self.operations(writes));
+        (lane, outcome.map(|_| ()))
     }
 
     /// Executes `operations` in a transaction of their own, if `compares` hold.
@@ -105,7 +119,9 @@ impl Committer {
             let outcome = commit(&mut lane, &markers, &layout, &requester, &compares, &operations).await;
             Ok((lane, outcome))
         };
-        self.cluster.threads.run(work).unwrap_or_else(|error| (None, Err(error)))
+        // The lane is lost with the work, and so is its result.
+        let run = self.cluster.threads.run(work);
+        run.unwrap_or_else(|error| (None, Err(Error::CommitUnknown(error.to_string()))))
     }
 }
 

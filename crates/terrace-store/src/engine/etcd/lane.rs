@@ -15,10 +15,16 @@
 //!
 //! A marker belongs to the lease of its client, so that etcd deletes the markers of ended programs.
 //! If the lease expires during a resolution, the result stays unknown.
+//!
+//! etcd executes the first transactions beyond its space quota, and answers them with an error. The
+//! marker tells whether this commit is one of them.
 
 use std::time::Duration;
 
-use etcd_client::{Compare, CompareOp, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse, TxnResponse};
+use etcd_client::{
+    Compare, CompareOp, GetOptions, KeyValue, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse,
+    TxnResponse,
+};
 
 use super::cluster::{Failure, Outcome, Requester};
 use crate::error::{Error, Result};
@@ -94,6 +100,9 @@ impl Lane {
                 }
                 Err(Failure::LeaseNotFound) => return Ok(Committed::LaneLost),
                 Err(Failure::Transient(reason)) => reason,
+                Err(Failure::Final(Error::OutOfSpace(reason))) => {
+                    return self.outcome_beyond_quota(requester, reason).await;
+                }
                 Err(failure) => return Err(failure.into()),
             };
             match self.resolve(requester, &reason).await? {
@@ -101,6 +110,24 @@ impl Lane {
                 Resolved::Abandoned if requester.is_late() => return Err(Error::Unavailable(reason)),
                 Resolved::Abandoned => requester.pause(&mut pause).await,
             }
+        }
+    }
+
+    /// Finds out if a transaction took effect that etcd answered with `reason`. The answer has
+    /// come, so the marker does not change any more.
+    async fn outcome_beyond_quota(&mut self, requester: &Requester, reason: String) -> Result<Committed> {
+        let found = requester.extended().get(self.marker.clone(), GetOptions::new()).await;
+        let found =
+            found.map_err(|failure| Error::CommitUnknown(format!("{reason}; {}", Error::from(failure))))?;
+        match found.kvs().first().and_then(decode_marker) {
+            Some((revision, number, Marked::Committed)) if number == self.number => {
+                self.revision = revision;
+                Ok(Committed::At(revision))
+            }
+            found if found.map_or(0, |(revision, ..)| revision) == self.revision => {
+                Err(Error::OutOfSpace(reason))
+            }
+            _ => Err(Error::CommitUnknown(format!("{reason}; the marker of the commit has expired"))),
         }
     }
 
@@ -163,7 +190,10 @@ fn revision(header: Option<&ResponseHeader>) -> i64 {
 fn marker(answer: &TxnResponse) -> Option<(i64, u64, Marked)> {
     let responses = answer.op_responses();
     let Some(TxnOpResponse::Get(found)) = responses.first() else { return None };
-    let entry = found.kvs().first()?;
+    decode_marker(found.kvs().first()?)
+}
+
+fn decode_marker(entry: &KeyValue) -> Option<(i64, u64, Marked)> {
     let (number, state) = entry.value().split_first_chunk()?;
     let state = match state {
         b"c" => Marked::Committed,

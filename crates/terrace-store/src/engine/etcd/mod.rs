@@ -31,7 +31,7 @@ use self::cluster::Cluster;
 use self::committer::Committer;
 use self::snapshot::{EtcdSnapshot, Snapshots};
 use super::OpenOptions;
-use super::group_commit::{Writes, check_size, checked_writes};
+use super::group_commit::{Writes, bytes_of, check_size, checked_writes};
 use super::prefix_layout::Layout;
 use crate::address::Address;
 use crate::error::{Error, Result};
@@ -84,42 +84,59 @@ impl EtcdStore {
     }
 
     /// Returns the comparisons that hold while nothing in `condition` has changed.
-    fn compares(&self, condition: &Condition<'_>) -> Result<Vec<Compare>> {
+    fn compares(&self, condition: &Condition<'_>) -> Result<Compares> {
         let since = condition.since.as_any().downcast_ref::<EtcdSnapshot>();
         let since = since.filter(|since| since.belongs_to(&self.snapshots)).ok_or_else(foreign_snapshot)?;
-        let mut compares = Vec::new();
+        let ranges: Vec<&KeyRange> = condition.ranges.iter().filter(|range| !range.is_empty()).collect();
+        let limit = self.max_txn_ops - OWN_COMPARES;
+        // The reads that follow have a number in proportion.
+        check_size("compared keys and ranges", condition.keys.len() + ranges.len(), limit)?;
+        let mut compares = Compares::default();
         for (key, revision) in condition.keys.iter().zip(since.revisions(condition.keys)?) {
-            let key = self.snapshots.layout.data_key(key);
-            compares.push(Compare::mod_revision(key, CompareOp::Equal, revision));
+            compares.add(self.snapshots.layout.data_key(key), CompareOp::Equal, revision);
         }
-        for range in condition.ranges.iter().filter(|range| !range.is_empty()) {
+        for range in ranges {
             self.compare_range(since, range, &mut compares)?;
         }
-        check_size("compared keys and ranges", compares.len(), self.max_txn_ops - OWN_COMPARES)?;
+        check_size("compared keys and ranges", compares.all.len(), limit)?;
         Ok(compares)
     }
 
     /// Adds the comparisons of a range. One covers new and changed keys. A deleted key has no
     /// revision, so each key of a small range has a comparison of its own. For a large range, the
     /// record of the last deletion must be unchanged.
-    fn compare_range(
-        &self,
-        since: &EtcdSnapshot,
-        range: &KeyRange,
-        compares: &mut Vec<Compare>,
-    ) -> Result<()> {
+    fn compare_range(&self, since: &EtcdSnapshot, range: &KeyRange, compares: &mut Compares) -> Result<()> {
         let layout = &self.snapshots.layout;
         let later = since.revision() + 1;
         let (start, end) = layout.data_range(range);
-        compares.push(Compare::mod_revision(start, CompareOp::Less, later).with_range(end));
+        compares.add_range(start, end, later);
         let keys = since.keys_with_revisions(range, COMPARED_KEYS_OF_RANGE + 1)?;
         if keys.len() > COMPARED_KEYS_OF_RANGE {
-            compares.push(Compare::mod_revision(layout.change_record_key(), CompareOp::Less, later));
+            compares.add(layout.change_record_key(), CompareOp::Less, later);
         } else {
-            let each = keys.into_iter().map(|(key, at)| Compare::mod_revision(key, CompareOp::Equal, at));
-            compares.extend(each);
+            keys.into_iter().for_each(|(key, at)| compares.add(key, CompareOp::Equal, at));
         }
         Ok(())
+    }
+}
+
+/// Comparisons of revisions, and the bytes that they take in a request.
+#[derive(Default)]
+struct Compares {
+    all: Vec<Compare>,
+    bytes: usize,
+}
+
+impl Compares {
+    fn add(&mut self, key: Vec<u8>, op: CompareOp, revision: i64) {
+        self.bytes += Limits::batch_bytes_of(&key, &[]);
+        self.all.push(Compare::mod_revision(key, op, revision));
+    }
+
+    /// All keys from `start` to `end` have revisions before `later`.
+    fn add_range(&mut self, start: Vec<u8>, end: Vec<u8>, later: i64) {
+        self.bytes += Limits::batch_bytes_of(&start, &end);
+        self.all.push(Compare::mod_revision(start, CompareOp::Less, later).with_range(end));
     }
 }
 
@@ -156,10 +173,8 @@ impl Store for EtcdStore {
     fn write_if(&self, batch: &WriteBatch, condition: &Condition<'_>, _: &WriteOptions) -> Result<Position> {
         let writes = self.checked_writes(batch)?;
         let compares = self.compares(condition)?;
-        let key_bytes: usize = writes.keys().map(Vec::len).sum();
-        let compared: usize = condition.keys.iter().map(|key| Limits::batch_bytes_of(key, &[])).sum();
-        check_size("bytes of compared and written keys", key_bytes + compared, MAX_REQUEST_BYTES)?;
-        self.committer.write_if(compares, self.committer.operations(&writes))
+        check_size("bytes with the condition", bytes_of(batch) + compares.bytes, MAX_REQUEST_BYTES)?;
+        self.committer.write_if(compares.all, self.committer.operations(&writes))
     }
 
     fn snapshot(&self) -> Result<Box<dyn StoreSnapshot>> {

@@ -40,11 +40,12 @@ pub(super) struct TlsFiles {
 impl Settings {
     /// Checks `address` and its files.
     pub(super) fn parse(address: &Address) -> Result<Settings> {
+        let hosts = hosts(address)?;
         address.check_options(OPTIONS)?;
         let timeout = timeout(address)?;
         let max_snapshot_age = seconds(address, "snapshots", DEFAULT_SNAPSHOT_AGE, MAX_SNAPSHOT_AGE)?;
         Ok(Settings {
-            hosts: hosts(address),
+            hosts,
             prefix: prefix(address)?,
             tls: tls(address)?,
             timeout,
@@ -100,6 +101,7 @@ mod tests {
     mod addresses {
         use super::check;
         #[test] fn default_port()   { check("tikv://pd1,pd2:1/app", "pd1:2379,pd2:1 app"); }
+        #[test] fn no_slashes()     { check("tikv:/pd1/app", "'tikv:' is followed by no host"); }
         #[test] fn no_prefix()      { check("tikv://pd1", "'' is no prefix, expected tikv://"); }
         #[test] fn unknown_option() { check("tikv://pd1/app?user=root", "unknown option 'user'"); }
         #[test] fn ca_alone()       { check("tikv://pd1/app?ca=ca.pem", "needed together"); }

@@ -39,6 +39,8 @@ const MAX_ANSWER: usize = 64 << 20;
 /// Age after which a lock without a primary lock is removed, in milliseconds: the usual time to
 /// live of a lock. A transaction that is only slow fails then and is repeated.
 const ORPHAN_AGE_MILLIS: u64 = 3000;
+/// Attempts to resolve the locks of one region.
+const RESOLVE_ATTEMPTS: u32 = 3;
 /// Position of the milliseconds in a timestamp.
 pub(super) const MILLIS_SHIFT: u32 = 18;
 
@@ -60,6 +62,8 @@ struct Shared {
     /// Index of the first placement driver for the next connection, modulo their number.
     first_host: AtomicUsize,
     regions: Regions,
+    /// Held while a request removes locks.
+    orphan_removal: tokio::sync::Mutex<()>,
 }
 
 impl Cluster {
@@ -71,6 +75,7 @@ impl Cluster {
             client: Mutex::new(None),
             first_host: AtomicUsize::new(0),
             regions: Regions::new(settings.hosts.clone(), settings.tls.clone()),
+            orphan_removal: tokio::sync::Mutex::new(()),
         };
         Ok(Cluster { threads: CallThreads::new("tikv", 2)?, shared: Arc::new(shared) })
     }
@@ -80,11 +85,20 @@ impl Cluster {
         Requester { shared: Arc::clone(&self.shared), deadline: Instant::now() + self.shared.timeout }
     }
 
+    /// Maximum time of a call.
+    pub(super) fn timeout(&self) -> Duration {
+        self.shared.timeout
+    }
+
     /// Returns a new timestamp: all commits that have returned are before it.
     pub(super) fn timestamp(&self) -> Result<u64> {
         let requester = self.requester();
         self.threads.run(async move { Ok(requester.timestamp().await?) })
     }
+}
+
+fn no_driver() -> Failure {
+    Failure::Transient("tikv: no placement driver answers".into())
 }
 
 /// Options of all transactions and snapshots.
@@ -153,28 +167,72 @@ impl Requester {
             if Instant::now() + pause >= self.deadline {
                 return Err(failure);
             }
-            self.remove_orphans(&failure, &bounds).await;
+            self.remove_orphans(&failure, vec![bounds.clone()]).await;
             self.pause(&mut pause).await;
         }
     }
 
-    /// Removes old locks between `bounds` after [`Failure::Orphan`]. The client library should do
-    /// it, but it does not recognise the answer that the primary lock is missing. The call also
-    /// rolls back transactions that are still running; they notice it and are repeated. A failure
-    /// of the call has no consequence, because the request is repeated.
-    pub(super) async fn remove_orphans(&self, failure: &Failure, bounds: &Bounds) {
+    /// Removes old locks in `ranges` after [`Failure::Orphan`]. The client library should do it, but
+    /// it does not recognise the answer that the primary lock is missing. The call also rolls back
+    /// transactions that are still running; they notice it and are repeated. A failure of the call
+    /// has no consequence, because the request is repeated.
+    pub(super) async fn remove_orphans(&self, failure: &Failure, ranges: Vec<Bounds>) {
         let Failure::Orphan(start, _) = failure else { return };
-        let removal = self.attempt(|client| async move {
-            let now = client.current_timestamp().await?.version();
-            let age = (now >> MILLIS_SHIFT).saturating_sub(start >> MILLIS_SHIFT);
-            if age > ORPHAN_AGE_MILLIS {
-                let until = Timestamp::from_version(*start);
-                let range = bounds.0.clone()..bounds.1.clone();
-                client.cleanup_locks(range, &until, ResolveLocksOptions::default()).await?;
+        // Another request of this client removes some. This one is repeated and sees the result.
+        let Ok(_turn) = self.shared.orphan_removal.try_lock() else { return };
+        let now = self.attempt(|client| async move { client.current_timestamp().await });
+        let Ok(now) = now.await else { return };
+        let age = (now.version() >> MILLIS_SHIFT).saturating_sub(start >> MILLIS_SHIFT);
+        if age > ORPHAN_AGE_MILLIS {
+            let _ = tokio::time::timeout(self.shared.timeout, self.resolve_locks(ranges, *start)).await;
+        }
+    }
+
+    /// Resolves the locks up to `until` in `ranges`, which are in order. An empty end is no bound.
+    ///
+    /// Each call of the library gets a single region. After an error of one of several regions, it
+    /// would begin again with that region and all later ones, beside its work on the later ones. So
+    /// its tasks would multiply with each error, and their memory with them.
+    async fn resolve_locks(&self, ranges: Vec<Bounds>, until: u64) -> Outcome<()> {
+        let mut ranges = ranges.into_iter().peekable();
+        while let Some((mut start, end)) = ranges.next() {
+            loop {
+                let border = self.regions().end_of_region(&start).await.ok_or_else(no_driver)?;
+                let is_inside =
+                    |end: &[u8]| border.is_empty() || (!end.is_empty() && end <= border.as_slice());
+                let is_last = is_inside(&end);
+                let mut part_end = if is_last { end.clone() } else { border.clone() };
+                while is_last && let Some((_, next_end)) = ranges.next_if(|(_, next_end)| is_inside(next_end))
+                {
+                    part_end = next_end;
+                }
+                self.resolve_locks_of_region((start, part_end), until).await?;
+                if is_last {
+                    break;
+                }
+                start = border;
             }
-            Ok(())
-        });
-        let _ = removal.await;
+        }
+        Ok(())
+    }
+
+    async fn resolve_locks_of_region(&self, bounds: Bounds, until: u64) -> Outcome<()> {
+        let mut pause = FIRST_PAUSE;
+        let mut attempts = 0;
+        loop {
+            let outcome = self.attempt(|client| {
+                let (start, end) = bounds.clone();
+                async move {
+                    let until = Timestamp::from_version(until);
+                    client.cleanup_locks(start..end, &until, ResolveLocksOptions::default()).await
+                }
+            });
+            attempts += 1;
+            match outcome.await {
+                Err(_) if attempts < RESOLVE_ATTEMPTS => self.pause(&mut pause).await,
+                outcome => return outcome.map(|_| ()),
+            }
+        }
     }
 
     /// Waits for a random time, and doubles the limit of the next wait.
@@ -231,11 +289,8 @@ impl Requester {
     /// TiKV then removes the versions that no read at that time or later sees. The time is in
     /// proportion to the number of regions, so only the caller limits it.
     pub(super) async fn move_safe_point(&self, timestamp: u64) -> Outcome<()> {
-        let moved = async {
-            let client = self.shared.connected().await?;
-            client.gc(Timestamp::from_version(timestamp)).await.map(|_| ())
-        };
-        moved.await.map_err(|error| self.classify(error))
+        self.resolve_locks(vec![(Vec::new(), Vec::new())], timestamp).await?;
+        self.regions().move_safe_point(timestamp).await.ok_or_else(no_driver)
     }
 
     /// Classifies the error of a transaction.

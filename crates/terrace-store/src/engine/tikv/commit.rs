@@ -56,7 +56,7 @@ pub(super) async fn attempt(
     requester: &Requester,
 ) -> Result<Attempt> {
     let stamp = transaction.start_timestamp().version();
-    let bounds = bounds_of(writes, &locked, lane);
+    let ranges = ranges_of(writes, &locked, lane);
     if let Err(error) = fill(&mut transaction, lane, writes, locked, stamp).await {
         return Err(requester.classify(error).into());
     }
@@ -81,7 +81,7 @@ pub(super) async fn attempt(
                 lane.is_known = true;
                 return Ok(Attempt::Committed(at));
             }
-            requester.remove_orphans(&failure, &bounds).await;
+            requester.remove_orphans(&failure, ranges).await;
             match failure {
                 Failure::Final(error) => Err(error),
                 failure => Ok(Attempt::Abandoned(failure.to_string())),
@@ -90,11 +90,12 @@ pub(super) async fn attempt(
     }
 }
 
-/// Bounds of all keys of a transaction.
-fn bounds_of(writes: &Writes, locked: &[Vec<u8>], lane: &Lane) -> Bounds {
-    let keys = || writes.keys().chain(locked).chain([&lane.marker]);
-    let first = keys().min().cloned().unwrap_or_default();
-    (first, keys().max().map(|key| successor(key)).unwrap_or_default())
+/// Ranges of the keys of a transaction, in order.
+fn ranges_of(writes: &Writes, locked: &[Vec<u8>], lane: &Lane) -> Vec<Bounds> {
+    let mut keys: Vec<&Vec<u8>> = writes.keys().chain(locked).chain([&lane.marker]).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.into_iter().map(|key| (key.clone(), successor(key))).collect()
 }
 
 /// Adds all writes and locks. The first written key becomes the primary one: it is committed first,

@@ -12,6 +12,7 @@ use terrace_env::{Random, SystemRandom};
 use tikv_client::{TimestampExt, Transaction};
 
 use super::super::group_commit::{GroupCommit, Writes};
+use super::super::lanes::Lanes;
 use super::super::prefix_layout::Layout;
 use super::cluster::{Cluster, MILLIS_SHIFT, Requester};
 use super::commit::{Attempt, Lane, attempt};
@@ -35,6 +36,7 @@ pub(super) struct Committer {
     cluster: Arc<Cluster>,
     names: Arc<LaneNames>,
     groups: GroupCommit<Lane>,
+    conditional: Lanes<Lane>,
 }
 
 /// Names of the lanes of one client.
@@ -47,8 +49,9 @@ struct LaneNames {
 impl Committer {
     pub(super) fn new(cluster: Arc<Cluster>, layout: Arc<Layout>) -> Committer {
         let names = LaneNames { layout, client: SystemRandom::new().next_u64(), next: AtomicU64::new(0) };
-        let groups = GroupCommit::new(GROUP_OPERATIONS, GROUP_BYTES);
-        Committer { cluster, names: Arc::new(names), groups }
+        let max_wait = cluster.timeout();
+        let groups = GroupCommit::new(GROUP_OPERATIONS, GROUP_BYTES, max_wait);
+        Committer { cluster, names: Arc::new(names), groups, conditional: Lanes::new(max_wait) }
     }
 
     /// Writes `writes`, together with those of other threads.
@@ -77,7 +80,7 @@ impl Committer {
         writes: Writes,
         locked: Vec<Vec<u8>>,
     ) -> Result<Attempt> {
-        self.groups.with_lane(|lane| {
+        self.conditional.with_lane(|lane| {
             let requester = self.cluster.requester();
             let names = Arc::clone(&self.names);
             let work = async move {
@@ -99,7 +102,8 @@ fn kept<T>(lane: Lane, outcome: &Result<T>) -> Option<Lane> {
 }
 
 /// Commits the writes of a group. Divides the group after a conflict, so that one contended key
-/// delays only its own writer.
+/// delays only its own writer. Divides it also if the cluster refuses it, because a cluster with
+/// lower limits may accept the parts.
 async fn commit_group(
     lane: &mut Option<Lane>,
     names: &LaneNames,
@@ -114,11 +118,12 @@ async fn commit_group(
             group[part.clone()].iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
         match commit_blind(lane, names, writes, part.len() > 1, requester).await {
             Ok(true) => {}
-            Ok(false) => {
+            Ok(false) | Err(Error::InvalidArgument(_)) if part.len() > 1 => {
                 let middle = start + part.len() / 2;
                 // The first half is on top: the order of the queue decides between two writers.
                 parts.extend([(middle, end), (start, middle)]);
             }
+            Ok(false) => outcomes[part].fill(Err(Error::Conflict { key: None })),
             Err(error) => outcomes[part].fill(Err(error)),
         }
     }
@@ -194,9 +199,8 @@ fn is_older(stamp: Stamp, now: Stamp, millis: u64) -> bool {
 impl Drop for Committer {
     /// Deletes the markers of this client.
     fn drop(&mut self) {
-        let lanes: Vec<Lane> = self.groups.take_lanes();
-        let markers: Vec<Vec<u8>> =
-            lanes.into_iter().filter(|lane| lane.is_known).map(|lane| lane.marker).collect();
+        let lanes = self.groups.take_states().into_iter().chain(self.conditional.take_states());
+        let markers: Vec<Vec<u8>> = lanes.filter(|lane| lane.is_known).map(|lane| lane.marker).collect();
         if markers.is_empty() {
             return;
         }

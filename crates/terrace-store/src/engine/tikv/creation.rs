@@ -43,9 +43,7 @@ async fn create(requester: &Requester, layout: &Layout) -> Result<()> {
             Err(Failure::Final(error)) => return Err(error),
             Err(failure) if requester.is_late() => return Err(failure.into()),
             Err(failure) => {
-                for bounds in layout.occupied_ranges() {
-                    requester.remove_orphans(&failure, &bounds).await;
-                }
+                requester.remove_orphans(&failure, layout.occupied_ranges().into()).await;
                 requester.pause(&mut pause).await;
             }
         }

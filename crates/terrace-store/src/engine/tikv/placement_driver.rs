@@ -1,7 +1,7 @@
-//! Requests for regions to a placement driver (PD).
+//! Requests to a placement driver (PD): for regions, and for the safe point.
 //!
-//! The client library has no call that returns regions, so this module sends the two requests
-//! itself, with the messages of the public protocol `pdpb` as far as they are needed.
+//! The client library has no call that returns regions, and none that only moves the safe point. So
+//! this module sends the requests itself, with the messages of the public protocol `pdpb` as far as they are needed.
 
 use prost::Message;
 use tikv_client::SecurityManager;
@@ -65,6 +65,20 @@ struct GetRegionResponse {
     region: Option<RegionMeta>,
 }
 
+#[derive(Clone, PartialEq, Message)]
+struct UpdateGcSafePointRequest {
+    #[prost(message, optional, tag = "1")]
+    header: Option<RequestHeader>,
+    #[prost(uint64, tag = "2")]
+    safe_point: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct UpdateGcSafePointResponse {
+    #[prost(uint64, tag = "2")]
+    new_safe_point: u64,
+}
+
 /// Placement drivers of a cluster, with a connection to their leader.
 pub(super) struct PlacementDriver {
     hosts: Vec<String>,
@@ -97,6 +111,16 @@ impl PlacementDriver {
             return leader.get_region("/pdpb.PD/GetPrevRegion", key).await;
         }
         Some(found)
+    }
+
+    /// Moves the safe point to `timestamp`, unless it is later. None: no driver answers.
+    pub(super) async fn move_safe_point(&mut self, timestamp: u64) -> Option<()> {
+        let leader = self.connected().await?;
+        let header = Some(RequestHeader { cluster_id: leader.cluster_id });
+        let request = UpdateGcSafePointRequest { header, safe_point: timestamp };
+        let answer: UpdateGcSafePointResponse =
+            call(leader.channel, "/pdpb.PD/UpdateGCSafePoint", request).await?;
+        (answer.new_safe_point >= timestamp).then_some(())
     }
 
     async fn connected(&mut self) -> Option<Leader> {

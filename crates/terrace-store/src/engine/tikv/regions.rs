@@ -92,6 +92,25 @@ impl Regions {
         }
     }
 
+    /// Returns the end of the region that contains `key`, empty if it has none. None: it is not
+    /// known.
+    pub(super) async fn end_of_region(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let end = self.find(key, false).await?.end;
+        (end.is_empty() || end.as_slice() > key).then_some(end)
+    }
+
+    /// Moves the safe point of the cluster to `timestamp`, unless it is later. None: no driver
+    /// answers.
+    pub(super) async fn move_safe_point(&self, timestamp: u64) -> Option<()> {
+        let (driver, _) = &mut *self.driver.lock().await;
+        let answer = tokio::time::timeout(ANSWER_TIME, driver.move_safe_point(timestamp)).await;
+        if answer != Ok(Some(())) {
+            driver.disconnect();
+            return None;
+        }
+        Some(())
+    }
+
     /// Returns the end of `count` regions from the one with `key` on. None: it is not known, or
     /// there is none.
     pub(super) async fn end_after(&self, key: &[u8], count: usize) -> Option<Vec<u8>> {
@@ -124,6 +143,11 @@ impl Regions {
             return known;
         }
         let (driver, failed_at) = &mut *self.driver.lock().await;
+        // Another scan may have asked for the same region meanwhile.
+        let known = self.known.lock().find(key, is_end);
+        if known.is_some() {
+            return known;
+        }
         if failed_at.is_some_and(|at| at.elapsed() < SILENCE) {
             return None;
         }

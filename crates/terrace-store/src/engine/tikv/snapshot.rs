@@ -304,17 +304,19 @@ impl Scan {
         Ok((entries, true))
     }
 
-    /// Returns the bounds of the next request: a number of regions.
+    /// Returns the bounds of the next request: a number of regions. A border that is not between
+    /// the bounds would lead nowhere, so a wrong answer about regions costs a larger request.
     async fn part(&self, requester: &Requester, start: &[u8], end: &[u8], regions: usize) -> Bounds {
+        let is_between = |border: &Vec<u8>| start < border.as_slice() && border.as_slice() < end;
         match self.direction {
             Direction::Forward => {
                 let border = requester.regions().end_after(start, regions).await;
-                let border = border.filter(|border| border.as_slice() < end);
+                let border = border.filter(is_between);
                 (start.to_vec(), border.unwrap_or_else(|| end.to_vec()))
             }
             Direction::Backward => {
                 let border = requester.regions().start_before(end, regions).await;
-                let border = border.filter(|border| border.as_slice() > start);
+                let border = border.filter(is_between);
                 (border.unwrap_or_else(|| start.to_vec()), end.to_vec())
             }
         }

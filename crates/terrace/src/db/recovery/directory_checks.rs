@@ -13,7 +13,7 @@ use crate::file_io::{FileReader, file_error, parent_directory};
 
 /// Returns the error for a directory without a database.
 pub(super) fn missing_database_error(directory: &Path) -> Error {
-    Error::InvalidArgument(format!("{}: does not exist (create_if_missing is false)", directory.display()))
+    Error::DoesNotExist { path: directory.to_path_buf() }
 }
 
 /// Returns the error of an open whose MANIFEST gave `error`. If it is corrupt because the directory
