@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   PosixFs --+-- open                opening and creation in a directory that may be hostile
-//!             +-- files               calls for sequential reads and buffered writes (system_files)
+//!             +-- files               calls for sequential reads and buffered writes
 //!             +-- random_access_file  positioned reads: mapped | open | reopened for each read
 //!             +-- file_identity       identity of files
 //!             +-- limits              maximum numbers of mapped and open files

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   WindowsFs --+-- open                opening and creation in a directory that may be hostile
-//!               +-- files               calls for sequential reads and buffered writes (system_files)
+//!               +-- files               calls for sequential reads and buffered writes
 //!               +-- random_access_file  positioned reads
 //!               +-- file_identity       identity of files
 //!               +-- log_file            appended logs

@@ -295,8 +295,8 @@ impl Store {
     /// Records a commit for the sync thread. Returns true if a client may watch a key.
     pub(crate) fn record_commit(&self) -> bool {
         // Orders the commit before the loads of both calls. Pairs with the fences of
-        // `WatchTable::insert` and `Durability::take_dirty`: a watch or a sync that this thread does
-        // not see will see the commit.
+        // `WatchTable::insert` and `Durability::take_dirty`: a watch or a sync that this thread
+        // does not see will see the commit.
         fence(Ordering::SeqCst);
         self.durability.record_write();
         self.watch_table.is_active()
