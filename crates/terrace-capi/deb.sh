@@ -20,8 +20,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$directory"
 
-# depends ROOT FILE DEFAULT: packages of the shared libraries that FILE needs, with the versions of its symbols if the tool
-# for them is installed.
+# depends ROOT FILE DEFAULT: packages of the shared libraries that FILE needs, with the versions of its symbols. The tool
+# for them knows the libraries of this architecture. Otherwise the version of the C library is added to DEFAULT.
 depends() {
     found=
     if command -v dpkg-shlibdeps >/dev/null; then
@@ -29,7 +29,9 @@ depends() {
         echo "Source: terrace" >"$work/debian/control"
         found=$(cd "$work" && dpkg-shlibdeps -O "$1/$2" 2>/dev/null) || found=
     fi
-    [ -n "$found" ] && echo "${found#shlibs:Depends=}" || echo "$3"
+    [ -z "$found" ] || { echo "${found#shlibs:Depends=}"; return; }
+    newest=$(readelf --version-info "$1/$2" | grep -o 'GLIBC_[0-9][0-9.]*' | sort -Vu | tail -1)
+    echo "$3" | sed "s/libc6/libc6 (>= ${newest#GLIBC_})/"
 }
 
 # build NAME SECTION DEPENDS: packs $work/NAME. The description comes from the standard input.

@@ -31,6 +31,7 @@ mod random;
 mod scheduler;
 mod shared_files;
 mod sticky_sync;
+mod system_files;
 mod write_buffer;
 
 #[cfg(target_arch = "aarch64")]

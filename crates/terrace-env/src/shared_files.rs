@@ -9,22 +9,6 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{FileError, Result};
 
-/// Reads with `read_once` until `buf` is full or the file ends, and returns the number of bytes.
-pub(crate) fn read_fully(
-    offset: u64,
-    buf: &mut [u8],
-    read_once: impl Fn(u64, &mut [u8]) -> io::Result<usize>,
-) -> io::Result<usize> {
-    let mut done = 0;
-    while done < buf.len() {
-        match read_once(offset.saturating_add(done as u64), &mut buf[done..])? {
-            0 => break,
-            n => done += n,
-        }
-    }
-    Ok(done)
-}
-
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }

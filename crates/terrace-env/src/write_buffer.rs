@@ -11,7 +11,6 @@ pub(crate) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    #[cfg(unix)]
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -7,10 +7,12 @@ require github.com/syndtr/goleveldb v1.0.1-0.20220721030215-126854af5e6d
 require (
 	terracedb.org/go v0.1.0 // indirect
 	terracedb.org/go/native/linux_amd64 v0.1.0 // indirect
+	terracedb.org/go/native/linux_arm64 v0.1.0 // indirect
 )
 
 replace (
 	github.com/syndtr/goleveldb => ../../goleveldb
 	terracedb.org/go => ../..
 	terracedb.org/go/native/linux_amd64 => ../../native/linux_amd64
+	terracedb.org/go/native/linux_arm64 => ../../native/linux_arm64
 )

@@ -23,10 +23,12 @@ require (
 	golang.org/x/sys v0.36.0 // indirect
 	terracedb.org/go v0.1.0 // indirect
 	terracedb.org/go/native/linux_amd64 v0.1.0 // indirect
+	terracedb.org/go/native/linux_arm64 v0.1.0 // indirect
 )
 
 replace (
 	github.com/syndtr/goleveldb => ../../goleveldb
 	terracedb.org/go => ../..
 	terracedb.org/go/native/linux_amd64 => ../../native/linux_amd64
+	terracedb.org/go/native/linux_arm64 => ../../native/linux_arm64
 )

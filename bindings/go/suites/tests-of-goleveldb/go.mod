@@ -17,4 +17,5 @@ require (
 	gopkg.in/tomb.v1 v1.0.0-20141024135613-dd632973f1e7 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	terracedb.org/go/native/linux_amd64 v0.1.0 // indirect
+	terracedb.org/go/native/linux_arm64 v0.1.0 // indirect
 )

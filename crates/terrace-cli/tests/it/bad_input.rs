@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Read;
 
-use crate::cli_test::CliTest;
+use crate::cli_test::{CliTest, missing_file};
 
 #[test]
 fn no_database() {
@@ -80,9 +80,7 @@ fn truncated_compressed_files() {
 #[test]
 fn input_is_not_a_file() {
     let trial = CliTest::new();
-    trial
-        .run("load db missing.tsv --create")
-        .assert_error(4, "missing.tsv: No such file or directory (os error 2)");
+    trial.run("load db missing.tsv --create").assert_error(4, &format!("missing.tsv: {}", missing_file()));
     trial.run("load db . --create").assert_error(4, ".: a directory, expected a file");
     assert!(trial.list("").is_empty(), "a database was created");
 }

@@ -80,6 +80,7 @@ impl CliTest {
     }
 
     /// Runs `script` in a shell, in which `$0` is `terrace`.
+    #[cfg(unix)]
     #[track_caller]
     pub(crate) fn run_in_shell(&self, script: &str) -> ProgramResult {
         let mut shell = Command::new("sh");
@@ -103,11 +104,9 @@ impl CliTest {
     }
 
     fn command(&self, line: &str) -> Command {
-        // The caller of the tests may ignore a signal, as `nohup` does, and child processes inherit
-        // that.
-        let mut command = Command::new("env");
-        command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_terrace")]);
-        command.args(line.split_whitespace()).current_dir(self.dir.path()).env("TMPDIR", self.dir.path());
+        let mut command = program();
+        command.args(line.split_whitespace()).current_dir(self.dir.path());
+        command.env("TMPDIR", self.dir.path()).env("TMP", self.dir.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -124,26 +123,56 @@ impl CliTest {
     }
 }
 
+/// Returns a command for `terrace`. The caller of the tests may ignore a signal, as `nohup` does,
+/// and child processes inherit that.
+#[cfg(unix)]
+fn program() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_terrace")]);
+    command
+}
+
+#[cfg(not(unix))]
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_terrace"))
+}
+
+/// Returns the system's text for a missing file.
+pub(crate) fn missing_file() -> String {
+    std::io::Error::from_raw_os_error(2).to_string()
+}
+
+/// Returns the system's text for a path through a missing directory.
+pub(crate) fn missing_directory() -> String {
+    std::io::Error::from_raw_os_error(if cfg!(windows) { 3 } else { 2 }).to_string()
+}
+
+/// Returns `text` with the separator of paths that Unix has.
+pub(crate) fn portable(text: &str) -> String {
+    if cfg!(windows) { text.replace('\\', "/") } else { text.to_owned() }
+}
+
 impl ProgramResult {
     /// Asserts the exit code and standard output.
     #[track_caller]
     pub(crate) fn assert_output(&self, code: i32, out: &str) {
-        assert_eq!((self.code, self.out.as_str()), (code, out), "{}", self.err);
+        assert_eq!((self.code, portable(&self.out)), (code, portable(out)), "{}", self.err);
     }
 
     /// Asserts the exit code and the exact message.
     #[track_caller]
     pub(crate) fn assert_error(&self, code: i32, message: &str) {
-        assert_eq!((self.code, self.err.as_str()), (code, format!("terrace: {message}\n").as_str()));
+        let message = format!("terrace: {message}\n");
+        assert_eq!((self.code, portable(&self.err)), (code, portable(&message)));
     }
 
     /// Asserts the exit code, and that output and messages contain every one of `parts`.
     #[track_caller]
     pub(crate) fn assert_contains(&self, code: i32, parts: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
-        let output = format!("{}{}", self.out, self.err);
+        let output = portable(&format!("{}{}", self.out, self.err));
         for part in parts {
-            assert!(output.contains(part), "no {part:?} in\n{output}");
+            assert!(output.contains(&portable(part)), "no {part:?} in\n{output}");
         }
     }
 }

@@ -5,7 +5,7 @@
     reason = "creates a directory, and writes to a device that is always full"
 )]
 
-use crate::cli_test::CliTest;
+use crate::cli_test::{CliTest, missing_directory};
 
 const COMMANDS: &[&str] = &[
     "get",
@@ -179,7 +179,9 @@ fn all_manual_pages_in_a_directory() {
     expect.sort();
     assert_eq!(trial.list("man1"), expect);
     assert_eq!(trial.read("man1/terrace-get.1"), trial.run("man get").out.into_bytes());
-    trial.run("man --dir missing").assert_contains(4, &["missing/terrace-get.1: No such file"]);
+    trial
+        .run("man --dir missing")
+        .assert_contains(4, &[&format!("missing/terrace-get.1: {}", missing_directory())]);
 }
 
 #[cfg(target_os = "linux")]

@@ -6,21 +6,22 @@ mod cli_test;
 mod damage;
 mod dump_file;
 mod entries;
-#[cfg(all(feature = "server", feature = "store"))]
+#[cfg(all(feature = "server", feature = "store", unix))]
 mod etcd_cluster;
 mod foreign_codecs;
 mod help;
+mod interrupted_bench;
 mod leveldb_interop;
 mod live;
 mod maintenance;
-#[cfg(feature = "server")]
+#[cfg(all(feature = "server", unix))]
 mod page_stalls;
 mod restricted_process;
-#[cfg(feature = "server")]
+#[cfg(all(feature = "server", unix))]
 mod serve;
 mod shell;
 #[cfg(feature = "store")]
 mod stores;
 mod tour;
-#[cfg(feature = "server")]
+#[cfg(all(feature = "server", unix))]
 mod view;

@@ -1,80 +1,54 @@
-//! Files that are read or written sequentially.
+//! Calls of the system for files that are read or written sequentially.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::file_identity::identity_of;
 use super::file_size_limit::FileSizeLimit;
 use super::platform;
 use super::reopened_file::ReopenedFile;
 use crate::error::{FileError, Result};
-use crate::fs::{SequentialFile, WritableFile};
-use crate::shared_files;
-use crate::sticky_sync::StickySync;
-use crate::write_buffer::WriteBuffer;
+use crate::fs::FileIdentity;
+use crate::system_files::{
+    self, AppendTarget, FileCalls, SystemLiveFile, SystemSequentialFile, SystemWritableFile, closed_error,
+};
 
-/// File that is read from its start.
-pub(super) struct PosixSequentialFile {
-    path: PathBuf,
-    file: File,
-    offset: u64,
-}
+pub(super) type PosixSequentialFile = SystemSequentialFile<PosixCalls>;
+pub(super) type PosixLiveFile = SystemLiveFile<PosixCalls>;
+pub(super) type PosixWritableFile = SystemWritableFile<AppendedFile>;
 
-impl PosixSequentialFile {
-    pub(super) fn new(path: &Path, file: File) -> PosixSequentialFile {
-        PosixSequentialFile { path: path.to_path_buf(), file, offset: 0 }
-    }
-}
+/// Calls of the POSIX family.
+#[derive(Debug)]
+pub(super) enum PosixCalls {}
 
-impl SequentialFile for PosixSequentialFile {
-    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let read = read_once(&self.file, self.offset, buf);
-        let n = read.map_err(|e| FileError::new("read", &self.path, e))?;
-        self.offset += n as u64;
-        Ok(n)
-    }
-
-    fn skip(&mut self, n: u64) -> Result<()> {
-        let end = self.file.metadata().map_err(|e| FileError::new("stat", &self.path, e))?.len();
-        self.offset = self.offset.saturating_add(n).min(end.max(self.offset));
-        Ok(())
-    }
-
-    fn skip_hole(&mut self, unit: u64) -> Result<u64> {
-        let end = self.file.metadata().map_err(|e| FileError::new("stat", &self.path, e))?.len();
-        let data = platform::next_data(&self.file, self.offset, end);
-        let hole = data.min(end).saturating_sub(self.offset);
-        let skipped = hole - hole % unit.max(1);
-        self.offset += skipped;
-        Ok(skipped)
-    }
-}
-
-/// Reads once at `offset` and repeats interrupted calls.
-fn read_once(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match file.read_at(buf, offset) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            other => return other,
+impl FileCalls for PosixCalls {
+    fn read_once(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match file.read_at(buf, offset) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
         }
+    }
+
+    fn next_data(file: &File, offset: u64, end: u64) -> u64 {
+        platform::next_data(file, offset, end)
+    }
+
+    fn identity(file: &File) -> io::Result<FileIdentity> {
+        Ok(identity_of(&file.metadata()?))
     }
 }
 
 /// Reads until `buf` is full or the file ends, and returns the number of bytes.
 pub(super) fn read_fully(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-    shared_files::read_fully(offset, buf, |offset, buf| read_once(file, offset, buf))
-}
-
-/// File that is appended to through a buffer.
-pub(super) struct PosixWritableFile {
-    target: AppendedFile,
-    buffer: WriteBuffer,
-    syncs: StickySync,
+    system_files::read_fully::<PosixCalls>(file, offset, buf)
 }
 
 /// File that takes the bytes of a buffer.
-struct AppendedFile {
+pub(super) struct AppendedFile {
     path: PathBuf,
     file: Option<File>, // None after `close`, and while the descriptor is released.
     released: Option<ReopenedFile>,
@@ -83,39 +57,16 @@ struct AppendedFile {
     size_limit: FileSizeLimit,
 }
 
-impl PosixWritableFile {
-    /// Creates a writer for an empty `file`.
-    pub(super) fn new(path: &Path, file: File) -> PosixWritableFile {
-        PosixWritableFile::with_len(path, file, 0)
-    }
-
-    /// Creates a writer that appends to `file`, which has `len` bytes.
-    pub(super) fn with_len(path: &Path, file: File, len: u64) -> PosixWritableFile {
-        PosixWritableFile {
-            target: AppendedFile {
-                path: path.to_path_buf(),
-                file: Some(file),
-                released: None,
-                len,
-                size_limit: FileSizeLimit::default(),
-            },
-            buffer: WriteBuffer::default(),
-            syncs: StickySync::default(),
-        }
-    }
-}
-
 impl AppendedFile {
-    fn write(&mut self, data: &[u8]) -> Result<()> {
-        let end = self.len.saturating_add(data.len() as u64);
-        self.size_limit.check(end).map_err(|e| FileError::new("write", &self.path, e))?;
-        let mut file = self.open_file()?;
-        let written = file.write_all(data);
-        let start = std::mem::replace(&mut self.len, end);
-        written.map_err(|e| {
-            self.discard_from(start);
-            FileError::new("write", &self.path, e)
-        })
+    /// Creates the target for `file`, which has `len` bytes.
+    pub(super) fn new(path: &Path, file: File, len: u64) -> AppendedFile {
+        AppendedFile {
+            path: path.to_path_buf(),
+            file: Some(file),
+            released: None,
+            len,
+            size_limit: FileSizeLimit::default(),
+        }
     }
 
     /// Removes the bytes of a failed write, if the system allows it. LevelDB with `reuse_logs`
@@ -128,57 +79,49 @@ impl AppendedFile {
         }
     }
 
-    /// Returns the file, which is opened again if its descriptor was released.
-    fn open_file(&mut self) -> Result<&File> {
+    fn open_file(&self) -> Result<&File> {
+        self.file.as_ref().ok_or_else(|| closed_error(&self.path))
+    }
+}
+
+impl AppendTarget for AppendedFile {
+    fn open(&mut self) -> Result<()> {
         if let Some(released) = &self.released {
             let file = released.open(OpenOptions::new().append(true));
             self.file = Some(file.map_err(|e| FileError::new("open", &self.path, e))?);
             self.released = None;
         }
-        self.file
-            .as_ref()
-            .ok_or_else(|| FileError::new("write", &self.path, io::Error::other("the file was closed")))
-    }
-}
-
-impl WritableFile for PosixWritableFile {
-    fn append(&mut self, data: &[u8]) -> Result<()> {
-        self.target.open_file()?;
-        self.buffer.append(data, |bytes| self.target.write(bytes))
+        self.open_file().map(drop)
     }
 
-    fn flush(&mut self) -> Result<()> {
-        self.buffer.flush(|bytes| self.target.write(bytes))
+    fn write(&mut self, data: &[u8]) -> Result<()> {
+        let end = self.len.saturating_add(data.len() as u64);
+        self.size_limit.check(end).map_err(|e| FileError::new("write", &self.path, e))?;
+        self.open()?;
+        let written = self.open_file()?.write_all(data);
+        let start = std::mem::replace(&mut self.len, end);
+        written.map_err(|e| {
+            self.discard_from(start);
+            FileError::new("write", &self.path, e)
+        })
     }
 
-    fn sync(&mut self) -> Result<()> {
-        self.flush()?;
-        self.target.open_file()?;
-        let AppendedFile { path, file: Some(file), .. } = &self.target else { return Ok(()) };
-        self.syncs.sync_with(|| platform::sync_file(file).map_err(|e| FileError::new("fdatasync", path, e)))
+    fn sync(&self) -> Result<()> {
+        platform::sync_file(self.open_file()?).map_err(|e| FileError::new("fdatasync", &self.path, e))
     }
 
-    fn close(&mut self) -> Result<()> {
-        let flushed = self.flush();
-        self.target.file = None;
-        self.target.released = None;
-        flushed
+    fn close(&mut self) {
+        self.file = None;
+        self.released = None;
     }
 
-    fn release_descriptor(&mut self) {
-        if self.buffer.is_empty()
-            && let Some(file) = &self.target.file
-            && let Ok(released) = ReopenedFile::new(&self.target.path, file)
+    fn release(&mut self) {
+        if let Some(file) = &self.file
+            && let Ok(released) = ReopenedFile::new(&self.path, file)
         {
-            self.target.released = Some(released);
-            self.target.file = None;
+            self.released = Some(released);
+            self.file = None;
         }
-    }
-}
-
-impl Drop for PosixWritableFile {
-    fn drop(&mut self) {
-        let _ = self.flush(); // Ignores errors, as the trait documents.
     }
 }
 
@@ -189,6 +132,7 @@ mod tests {
     use rustix::process::{Resource, Rlimit, setrlimit};
 
     use super::*;
+    use crate::fs::WritableFile;
 
     /// Environment variable with the path of the file, for the process of the test.
     const PATH_ENV_VAR: &str = "TERRACE_TEST_LIMITED_FILE";
@@ -218,7 +162,7 @@ mod tests {
     }
 
     fn write_beyond_limit(path: &Path) {
-        let mut file = PosixWritableFile::new(path, File::create(path).unwrap());
+        let mut file = PosixWritableFile::new(AppendedFile::new(path, File::create(path).unwrap(), 0));
         file.append(b"0123456789").unwrap();
         file.flush().unwrap();
         let limit = Rlimit { current: Some(15), maximum: None };

@@ -13,6 +13,7 @@
 //! database of any size readable under any limit. The limit of bytes is Terrace's own, see
 //! [`MmapPressure`].
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -171,9 +172,26 @@ impl Drop for ResourcePermit {
     }
 }
 
+/// Adds the limit on open files to the error of an open that exceeds it. A caller that keeps its
+/// files open cannot work with fewer descriptors.
+pub(super) fn name_limit(error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(libc::EMFILE) {
+        return error;
+    }
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    io::Error::other(format!("{error}; the limit RLIMIT_NOFILE is {limit}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn error_names_the_limit_on_open_files() {
+        let text = |errno| name_limit(io::Error::from_raw_os_error(errno)).to_string();
+        assert!(text(libc::EMFILE).contains("(os error 24); the limit RLIMIT_NOFILE is "));
+        assert!(!text(libc::EACCES).contains("RLIMIT_NOFILE"));
+    }
 
     #[test]
     fn dropped_permits_are_available_again() {

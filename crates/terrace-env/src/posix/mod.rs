@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   PosixFs --+-- open                opening and creation in a directory that may be hostile
-//!             +-- files               sequential reads, buffered writes
+//!             +-- files               calls for sequential reads and buffered writes
 //!             +-- random_access_file  positioned reads: mapped | open | reopened for each read
-//!             +-- live_file           files that another process changes
+//!             +-- file_identity       identity of files
 //!             +-- limits              maximum numbers of mapped and open files
 //!             +-- memory_limit        memory of the machine, the control group or the process
 //!             +-- file_size_limit     maximum size of files, checked before each write
@@ -26,11 +26,11 @@
 // This module implements the replacement that the lint names.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod file_identity;
 mod file_size_limit;
 mod files;
 mod fork;
 mod limits;
-mod live_file;
 mod lock;
 mod lock_holder;
 mod lock_owner;
@@ -115,28 +115,28 @@ impl FileSystem for PosixFs {
 
     fn open_random_access(&self, path: &Path, access: AccessMode) -> Result<Arc<dyn RandomAccessFile>> {
         let opened = open::open_for_reading(path);
-        let file = if access.is_kept() { opened.map_err(live_file::name_limit) } else { opened };
+        let file = if access.is_kept() { opened.map_err(limits::name_limit) } else { opened };
         random_access_file::open_with_limits(&self.limits, path, file.map_err(open_error(path))?, access)
     }
 
     fn open_live(&self, path: &Path) -> Result<Box<dyn LiveFile>> {
-        let file = open::open_for_reading(path).map_err(live_file::name_limit).map_err(open_error(path))?;
-        Ok(Box::new(live_file::PosixLiveFile::new(path, file)?))
+        let file = open::open_for_reading(path).map_err(limits::name_limit).map_err(open_error(path))?;
+        Ok(Box::new(files::PosixLiveFile::new(path, file)?))
     }
 
     fn identity(&self, path: &Path) -> Result<FileIdentity> {
         let metadata = fs::metadata(path).map_err(|e| FileError::new("stat", path, e))?;
-        Ok(live_file::identity_of(&metadata))
+        Ok(file_identity::identity_of(&metadata))
     }
 
     fn directory_stamp(&self, dir: &Path) -> Result<DirectoryStamp> {
         let metadata = fs::metadata(dir).map_err(|e| FileError::new("stat", dir, e))?;
-        Ok(live_file::stamp_of(&metadata))
+        Ok(file_identity::stamp_of(&metadata))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         let file = open::create_file(path, &mut OpenOptions::new()).map_err(open_error(path))?;
-        Ok(Box::new(files::PosixWritableFile::new(path, file)))
+        Ok(Box::new(files::PosixWritableFile::new(files::AppendedFile::new(path, file, 0))))
     }
 
     fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
@@ -144,7 +144,7 @@ impl FileSystem for PosixFs {
         options.append(true).create(true).mode(0o644);
         let file = open::open_for_more_writes(path, &mut options).map_err(open_error(path))?;
         let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
-        Ok(Box::new(files::PosixWritableFile::with_len(path, file, len)))
+        Ok(Box::new(files::PosixWritableFile::new(files::AppendedFile::new(path, file, len))))
     }
 
     fn create_log(&self, path: &Path, capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {

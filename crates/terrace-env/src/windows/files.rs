@@ -1,53 +1,48 @@
-//! Files that are read or written sequentially.
+//! Calls of the system for files that are read or written sequentially.
 
 use std::fs::File;
 use std::io;
 use std::os::windows::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::file_identity::identity_of;
 use crate::error::{FileError, Result};
-use crate::fs::{SequentialFile, WritableFile};
-use crate::shared_files;
-use crate::sticky_sync::StickySync;
-use crate::write_buffer::WriteBuffer;
+use crate::fs::FileIdentity;
+use crate::system_files::{
+    self, AppendTarget, FileCalls, SystemLiveFile, SystemSequentialFile, SystemWritableFile, closed_error,
+};
 
-/// File that is read from its start.
-pub(super) struct WindowsSequentialFile {
-    path: PathBuf,
-    file: File,
-    offset: u64,
-}
+pub(super) type WindowsSequentialFile = SystemSequentialFile<WindowsCalls>;
+pub(super) type WindowsLiveFile = SystemLiveFile<WindowsCalls>;
+pub(super) type WindowsWritableFile = SystemWritableFile<WriteTarget>;
 
-impl WindowsSequentialFile {
-    pub(super) fn new(path: &Path, file: File) -> WindowsSequentialFile {
-        WindowsSequentialFile { path: path.to_path_buf(), file, offset: 0 }
-    }
-}
+/// Calls of Windows.
+#[derive(Debug)]
+pub(super) enum WindowsCalls {}
 
-impl SequentialFile for WindowsSequentialFile {
-    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let read = self.file.seek_read(buf, self.offset);
-        let n = read.map_err(|e| FileError::new("read", &self.path, e))?;
-        self.offset += n as u64;
-        Ok(n)
+impl FileCalls for WindowsCalls {
+    /// An offset beyond the greatest length of a file is after the end of each file. The system
+    /// would return an error for it.
+    fn read_once(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        if i64::try_from(offset).is_err() {
+            return Ok(0);
+        }
+        file.seek_read(buf, offset)
     }
 
-    fn skip(&mut self, n: u64) -> Result<()> {
-        let end = self.file.metadata().map_err(|e| FileError::new("stat", &self.path, e))?.len();
-        self.offset = self.offset.saturating_add(n).min(end.max(self.offset));
-        Ok(())
+    /// Returns `offset`: holes are read as zeros.
+    fn next_data(_file: &File, offset: u64, _end: u64) -> u64 {
+        offset
+    }
+
+    fn identity(file: &File) -> io::Result<FileIdentity> {
+        identity_of(file)
     }
 }
 
 /// Reads until `buf` is full or the file ends, and returns the number of bytes.
-///
-/// An offset beyond the greatest length of a file is after the end of each file. The system would
-/// return an error for it.
 pub(super) fn read_fully(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-    if i64::try_from(offset).is_err() {
-        return Ok(0);
-    }
-    shared_files::read_fully(offset, buf, |offset, buf| file.seek_read(buf, offset))
+    system_files::read_fully::<WindowsCalls>(file, offset, buf)
 }
 
 /// Writes all bytes of `data` at `offset`.
@@ -64,15 +59,8 @@ pub(super) fn write_fully(file: &File, mut offset: u64, mut data: &[u8]) -> io::
     Ok(())
 }
 
-/// File that is appended to through a buffer.
-pub(super) struct WindowsWritableFile {
-    target: WriteTarget,
-    buffer: WriteBuffer,
-    syncs: StickySync,
-}
-
 /// File that takes the bytes of a buffer.
-struct WriteTarget {
+pub(super) struct WriteTarget {
     path: PathBuf,
     /// None after `close`.
     file: Option<File>,
@@ -80,64 +68,40 @@ struct WriteTarget {
     len: u64,
 }
 
-impl WindowsWritableFile {
-    /// Creates a writer that appends to `file`, which has `len` bytes.
-    pub(super) fn new(path: &Path, file: File, len: u64) -> WindowsWritableFile {
-        WindowsWritableFile {
-            target: WriteTarget { path: path.to_path_buf(), file: Some(file), len },
-            buffer: WriteBuffer::default(),
-            syncs: StickySync::default(),
-        }
+impl WriteTarget {
+    /// Creates the target for `file`, which has `len` bytes.
+    pub(super) fn new(path: &Path, file: File, len: u64) -> WriteTarget {
+        WriteTarget { path: path.to_path_buf(), file: Some(file), len }
+    }
+
+    fn open_file(&self) -> Result<&File> {
+        self.file.as_ref().ok_or_else(|| closed_error(&self.path))
     }
 }
 
-impl WriteTarget {
-    fn open_file(&self) -> Result<&File> {
-        self.file
-            .as_ref()
-            .ok_or_else(|| FileError::new("write", &self.path, io::Error::other("the file was closed")))
+impl AppendTarget for WriteTarget {
+    fn open(&mut self) -> Result<()> {
+        self.open_file().map(drop)
     }
 
     fn write(&mut self, data: &[u8]) -> Result<()> {
         let file = self.open_file()?;
-        let written = write_fully(file, self.len, data);
-        written.map_err(|e| {
-            // Removes the bytes of a failed write, if the system allows it: a later reader could
-            // take a part of a record for the end of the file.
-            let _ = file.set_len(self.len);
+        write_fully(file, self.len, data).map_err(|e| {
+            let _ = file.set_len(self.len); // The caller gets the error of the write.
             FileError::new("write", &self.path, e)
         })?;
         self.len += data.len() as u64;
         Ok(())
     }
-}
 
-impl WritableFile for WindowsWritableFile {
-    fn append(&mut self, data: &[u8]) -> Result<()> {
-        self.target.open_file()?;
-        self.buffer.append(data, |bytes| self.target.write(bytes))
+    fn sync(&self) -> Result<()> {
+        self.open_file()?.sync_data().map_err(|e| FileError::new("fdatasync", &self.path, e))
     }
 
-    fn flush(&mut self) -> Result<()> {
-        self.buffer.flush(|bytes| self.target.write(bytes))
+    fn close(&mut self) {
+        self.file = None;
     }
 
-    fn sync(&mut self) -> Result<()> {
-        self.flush()?;
-        let file = self.target.open_file()?;
-        let path = &self.target.path;
-        self.syncs.sync_with(|| file.sync_data().map_err(|e| FileError::new("fdatasync", path, e)))
-    }
-
-    fn close(&mut self) -> Result<()> {
-        let flushed = self.flush();
-        self.target.file = None;
-        flushed
-    }
-}
-
-impl Drop for WindowsWritableFile {
-    fn drop(&mut self) {
-        let _ = self.flush(); // Ignores errors, as the trait documents.
-    }
+    /// Does nothing: a process may have millions of handles.
+    fn release(&mut self) {}
 }

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use terrace_sync::native_locks::Mutex;
 
-use super::live_file::{identity_of, identity_of_path};
+use super::file_identity::{identity_of, identity_of_path};
 use super::{calls, open, system_errors};
 use crate::error::{FileError, LockHolder, Result};
 use crate::fs::{FileLock, LockMode};

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   WindowsFs --+-- open                opening and creation in a directory that may be hostile
-//!               +-- files               sequential reads, buffered writes
+//!               +-- files               calls for sequential reads and buffered writes
 //!               +-- random_access_file  positioned reads
-//!               +-- live_file           files that another process changes, identity of files
+//!               +-- file_identity       identity of files
 //!               +-- log_file            appended logs
 //!               +-- names               removal and replacement of names, also of open files
 //!               +-- lock                database lock against every kind of LevelDB
@@ -24,8 +24,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod calls;
+mod file_identity;
 mod files;
-mod live_file;
 mod lock;
 mod log_file;
 mod names;
@@ -75,26 +75,26 @@ impl FileSystem for WindowsFs {
 
     fn open_live(&self, path: &Path) -> Result<Box<dyn LiveFile>> {
         let file = open::open_for_reading(path).map_err(open_error(path))?;
-        Ok(Box::new(live_file::WindowsLiveFile::new(path, file)?))
+        Ok(Box::new(files::WindowsLiveFile::new(path, file)?))
     }
 
     fn identity(&self, path: &Path) -> Result<FileIdentity> {
-        live_file::identity_of_path(path).map_err(|e| FileError::new("stat", path, e))
+        file_identity::identity_of_path(path).map_err(|e| FileError::new("stat", path, e))
     }
 
     fn directory_stamp(&self, dir: &Path) -> Result<DirectoryStamp> {
-        live_file::stamp_of(dir).map_err(|e| FileError::new("stat", dir, e))
+        file_identity::stamp_of(dir).map_err(|e| FileError::new("stat", dir, e))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         let file = open::create_file(path).map_err(open_error(path))?;
-        Ok(Box::new(files::WindowsWritableFile::new(path, file, 0)))
+        Ok(Box::new(files::WindowsWritableFile::new(files::WriteTarget::new(path, file, 0))))
     }
 
     fn open_append(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         let file = open::open_for_more_writes(path, true).map_err(open_error(path))?;
         let len = file.metadata().map_err(|e| FileError::new("stat", path, e))?.len();
-        Ok(Box::new(files::WindowsWritableFile::new(path, file, len)))
+        Ok(Box::new(files::WindowsWritableFile::new(files::WriteTarget::new(path, file, len))))
     }
 
     fn create_log(&self, path: &Path, _capacity: u64, mapped: MappedLogs) -> Result<Box<dyn LogFile>> {

@@ -51,8 +51,11 @@ impl Pause {
 
     /// Ends the pause.
     pub(crate) fn end(&self) {
-        *self.current.lock() = None;
+        let mut current = self.current.lock();
+        *current = None;
+        // With the lock: a pause that begins meanwhile stays active.
         self.is_active.store(false, Ordering::Relaxed);
+        drop(current);
         self.ends.send_modify(|ends| *ends += 1);
     }
 

@@ -9,7 +9,7 @@
 //! because it is in the mapped log before its reply.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use terrace_sync::native_locks::{Condvar, Mutex};
@@ -115,12 +115,23 @@ impl Durability {
         self.requested.notify_one();
     }
 
-    /// Records a commit.
-    pub(crate) fn record_write(&self) {
-        // Relaxed: the sync thread clears the flag before it syncs, at latest a second later.
+    /// Records a commit. The caller executes a fence between the commit and this call:
+    /// [`Store::record_commit`](super::Store::record_commit).
+    pub(super) fn record_write(&self) {
+        // A load is enough while the flag is set, so that threads share its cache line.
         if !self.is_dirty.load(Ordering::Relaxed) {
             self.is_dirty.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Clears the flag. Returns true if a commit came after the last call.
+    fn take_dirty(&self) -> bool {
+        let is_dirty = self.is_dirty.swap(false, Ordering::Relaxed);
+        // Pairs with the fence of a writer. A writer that loads the old flag has committed before
+        // this fence, and the sync after it sees the commit. Without the fences, the writer could
+        // load the flag before its commit, and the commit would stay without a sync.
+        fence(Ordering::SeqCst);
+        is_dirty
     }
 
     /// Records the bytes of a batch that the thread with the slot `slot` has written.
@@ -177,7 +188,7 @@ impl Durability {
         let mut done = 0;
         while let Some(ticket) = self.next_ticket(done) {
             let is_due = ticket > done || self.mode() != SyncMode::No;
-            if is_due && (self.is_dirty.swap(false, Ordering::Relaxed) || ticket > done) {
+            if is_due && (self.take_dirty() || ticket > done) {
                 self.sync(backend, ticket);
             }
             done = ticket;

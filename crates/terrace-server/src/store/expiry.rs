@@ -116,11 +116,11 @@ impl ExpiryJob {
             }
         }
         db.write(&batch)?;
-        store.durability.record_write();
+        let may_be_watched = store.record_commit();
         if is_expired {
             store.record_expired(1);
             store.publish_expired(record);
-            if let Some(watch_key) = store.watch_key(record).filter(|_| store.watch_table.is_active()) {
+            if let Some(watch_key) = store.watch_key(record).filter(|_| may_be_watched) {
                 store.watch_table.mark_expired(&watch_key);
             }
         }

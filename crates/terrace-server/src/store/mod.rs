@@ -46,7 +46,7 @@ mod watch_table;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use terrace::{Bytewise, Comparator, Db, FollowOptions, Options, WriteBatch, WriteOptions};
 use terrace_env::FileSystem;
@@ -290,6 +290,16 @@ impl Store {
         let mut record = Vec::new();
         self.layout.record_key(self.namespaces.space(*database), key, &mut record);
         record
+    }
+
+    /// Records a commit for the sync thread. Returns true if a client may watch a key.
+    pub(crate) fn record_commit(&self) -> bool {
+        // Orders the commit before the loads of both calls. Pairs with the fences of
+        // `WatchTable::insert` and `Durability::take_dirty`: a watch or a sync that this thread
+        // does not see will see the commit.
+        fence(Ordering::SeqCst);
+        self.durability.record_write();
+        self.watch_table.is_active()
     }
 
     /// Marks the clients that watch one of the changed records.

@@ -64,9 +64,10 @@ impl Namespaces {
 
     /// Returns the namespace of `database`.
     pub(crate) fn space(&self, database: u8) -> u16 {
-        // Relaxed: a command that runs beside SWAPDB or FLUSHDB may use either namespace. A write
-        // command holds a pass of the gate, whose lock orders the accesses.
-        self.spaces[usize::from(database)].load(Ordering::Relaxed)
+        // A command that runs beside SWAPDB or FLUSHDB may use either namespace. Acquire: its read
+        // of the database comes after this load. Otherwise it could see a new namespace without a
+        // record that was written there before SWAPDB.
+        self.spaces[usize::from(database)].load(Ordering::Acquire)
     }
 
     /// Returns the map.
@@ -77,7 +78,7 @@ impl Namespaces {
     /// Installs the map that a committed batch has stored. The caller holds the whole gate.
     pub(crate) fn install(&self, spaces: &Spaces) {
         for (space, new) in self.spaces.iter().zip(spaces) {
-            space.store(*new, Ordering::Relaxed);
+            space.store(*new, Ordering::Release); // Pairs with the load in `space`.
         }
     }
 }

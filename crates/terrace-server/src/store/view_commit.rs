@@ -35,11 +35,10 @@ impl View<'_> {
             // Relaxed: a later command on the same key takes the same lock of the gate.
             store.has_objects.store(true, Ordering::Relaxed);
         }
-        store.durability.record_write();
         if let Some(spaces) = &self.spaces {
             store.namespaces.install(spaces);
         }
-        if store.watch_table.is_active() {
+        if store.record_commit() {
             store.watch_table.mark(self.marked.iter().map(Vec::as_slice));
             let batch = self.scratch.batch.iter().map(|op| op_key(&op));
             store.mark_watched(self.changed.iter().map(Vec::as_slice).chain(batch));

@@ -40,7 +40,7 @@ impl WatchTable {
         let watch = Watch { mark: Arc::clone(mark), is_of_existing: false };
         marks.entry(key.to_vec()).or_default().push(watch);
         self.count.store(marks.len(), Ordering::SeqCst);
-        // Pairs with the fence in `is_active`: the caller reads the key after the insertion.
+        // Pairs with the fence of a writer: the caller reads the key after the insertion.
         fence(Ordering::SeqCst);
     }
 
@@ -64,10 +64,9 @@ impl WatchTable {
         self.count.store(marks.len(), Ordering::SeqCst);
     }
 
-    /// True if a client may watch a key. A writer asks after its commit.
-    pub(crate) fn is_active(&self) -> bool {
-        // Pairs with the fence in `insert`: this commit is visible to a watch that we do not see.
-        fence(Ordering::SeqCst);
+    /// True if a client may watch a key. A writer executes a fence between its commit and this
+    /// call: [`Store::record_commit`](super::Store::record_commit).
+    pub(super) fn is_active(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
     }
 

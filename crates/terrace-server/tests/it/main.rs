@@ -10,11 +10,13 @@ mod dump;
 mod expiry;
 mod failures;
 mod front_end_faults;
+#[cfg(target_os = "linux")]
 mod front_end_memory;
 mod front_ends;
 mod hostile_input;
 mod http_client;
 mod hyperloglog;
+#[cfg(target_os = "linux")]
 mod idle_connections;
 mod key_events;
 mod kill;

@@ -17,6 +17,11 @@ const NOT_TESTED: i32 = 3;
 /// Runs `tests/page/run`.
 #[track_caller]
 fn check(args: &[&str]) {
+    if cfg!(windows) {
+        // Without a standard error, the test still passes.
+        let _ = writeln!(std::io::stderr(), "NOT TESTED: the page in a browser: a script of bash starts it");
+        return;
+    }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/run");
     let output = Command::new(script).args(args).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);

@@ -55,6 +55,7 @@ impl ServerProcess {
     }
 
     /// Number of the process.
+    #[cfg(target_os = "linux")]
     pub(crate) fn process_id(&self) -> u32 {
         self.child.id()
     }
