@@ -339,8 +339,7 @@ mod tests {
     #[test]
     fn memory_counts_each_key_once() {
         let store = open("memory:", &OpenOptions::default()).unwrap();
-        let mut options = TransactionOptions::default();
-        options.memory = 1000;
+        let options = TransactionOptions { memory: 1000, ..TransactionOptions::default() };
         let mut transaction = store.begin(&options).unwrap();
         for round in 0..100 {
             transaction.put(b"counter", &[round; 200]).unwrap();

@@ -172,10 +172,10 @@ impl Requester {
         }
     }
 
-    /// Removes old locks in `ranges` after [`Failure::Orphan`]. The client library should do it, but
-    /// it does not recognise the answer that the primary lock is missing. The call also rolls back
-    /// transactions that are still running; they notice it and are repeated. A failure of the call
-    /// has no consequence, because the request is repeated.
+    /// Removes old locks in `ranges` after [`Failure::Orphan`]. The client library should do it,
+    /// but it does not recognise the answer that the primary lock is missing. The call also rolls
+    /// back transactions that are still running; they notice it and are repeated. A failure of the
+    /// call has no consequence, because the request is repeated.
     pub(super) async fn remove_orphans(&self, failure: &Failure, ranges: Vec<Bounds>) {
         let Failure::Orphan(start, _) = failure else { return };
         // Another request of this client removes some. This one is repeated and sees the result.

@@ -1,7 +1,8 @@
 //! Requests to a placement driver (PD): for regions, and for the safe point.
 //!
 //! The client library has no call that returns regions, and none that only moves the safe point. So
-//! this module sends the requests itself, with the messages of the public protocol `pdpb` as far as they are needed.
+//! this module sends the requests itself, with the messages of the public protocol `pdpb` as far as
+//! they are needed.
 
 use prost::Message;
 use tikv_client::SecurityManager;
