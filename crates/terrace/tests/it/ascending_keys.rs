@@ -1,9 +1,10 @@
 //! Flushes of several ascending sequences of keys become tables that no compaction rewrites.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 
-use terrace::{Db, Env, Options};
+use terrace::{Db, Env, Event, EventListener, Options};
 use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::MemFs;
 use terrace_env::{DeterministicScheduler, FileSystem};
@@ -155,4 +156,55 @@ fn failed_flush_leaves_no_tables() {
         fixture.background.run_until_idle();
         check_keys(&db, 29_000);
     }
+}
+
+/// Holds up each compaction at its begin until the test lets it continue.
+struct HeldCompactions {
+    begun: Mutex<Sender<()>>,
+    may_continue: Mutex<Receiver<()>>,
+}
+
+impl EventListener for HeldCompactions {
+    fn on_event(&self, event: &Event) {
+        if matches!(event, Event::CompactionBegin(_)) {
+            let _ = self.begun.lock().unwrap().send(());
+            let _ = self.may_continue.lock().unwrap().recv();
+        }
+    }
+}
+
+/// A flush beside a compaction whose output table will span the keys of the flush. On the output
+/// level, the two tables would overlap.
+#[test]
+fn flush_between_the_inputs_of_a_compaction() {
+    let (begun_sender, begun) = channel();
+    let (continue_sender, may_continue) = channel();
+    let listener =
+        HeldCompactions { begun: Mutex::new(begun_sender), may_continue: Mutex::new(may_continue) };
+    let options =
+        Options::default().create_if_missing(true).env(Env::in_memory()).listener(Arc::new(listener) as _);
+    let db = Db::open("db", &options).unwrap();
+    for value in ["old", "new"] {
+        for keys in [["a", "b"], ["y", "z"]] {
+            keys.iter().for_each(|key| db.put(key, value).unwrap());
+            db.flush().unwrap();
+        }
+    }
+    let files: Vec<usize> = db.levels().iter().map(|level| level.files.len()).collect();
+    assert_eq!(files[..4], [0, 2, 2, 0]);
+    std::thread::scope(|scope| {
+        let compaction = scope.spawn(|| db.compact_range(None, None));
+        begun.recv().unwrap();
+        db.put("m", "new").unwrap();
+        db.flush().unwrap();
+        // Every later compaction continues at once.
+        drop(continue_sender);
+        compaction.join().unwrap().unwrap();
+    });
+    for level in &db.levels()[1..] {
+        assert!(level.files.is_sorted_by(|a, b| a.largest < b.smallest), "{level:?}");
+    }
+    let entries: Vec<_> = db.iter().map(|entry| entry.unwrap().0).collect();
+    assert_eq!(entries, [b"a", b"b", b"m", b"y", b"z"]);
+    assert!(["a", "b", "m", "y", "z"].iter().all(|key| db.get(key).unwrap().as_deref() == Some(b"new")));
 }
