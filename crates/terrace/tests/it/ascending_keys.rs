@@ -1,13 +1,14 @@
 //! Flushes of several ascending sequences of keys become tables that no compaction rewrites.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
 
 use terrace::{Db, Env, Event, EventListener, Options};
 use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::MemFs;
 use terrace_env::{DeterministicScheduler, FileSystem};
+use terrace_sync::Mutex;
 
 const SEQUENCES: u64 = 5;
 /// Number of keys of a sequence. All of them fill some ten memtables.
@@ -167,8 +168,8 @@ struct HeldCompactions {
 impl EventListener for HeldCompactions {
     fn on_event(&self, event: &Event) {
         if matches!(event, Event::CompactionBegin(_)) {
-            let _ = self.begun.lock().unwrap().send(());
-            let _ = self.may_continue.lock().unwrap().recv();
+            let _ = self.begun.lock().send(());
+            let _ = self.may_continue.lock().recv();
         }
     }
 }
