@@ -10,8 +10,8 @@
 //!
 //! One table from a5 to c9 would overlap the tables of all other flushes, so compactions would
 //! rewrite them. The three tables overlap nothing, and no compaction ever rewrites them. So a flush
-//! begins a new table where much of the previous flush lies between two of its keys. Random keys
-//! have no such places.
+//! begins a new table where much of the last flushes lies between two of its keys. Random keys have
+//! no such places.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -61,31 +61,49 @@ pub(crate) struct FlushHistory {
     since_tombstones: Option<usize>,
 }
 
+/// Sampled user keys of one memtable.
+pub(crate) struct FlushSample {
+    keys: Vec<Vec<u8>>,
+    leaves: usize,
+}
+
+impl FlushSample {
+    /// Samples `memtable`. No thread inserts into it.
+    pub(crate) fn new(memtable: &Memtable) -> FlushSample {
+        let (keys, leaves) = memtable.sample_keys(KEYS_OF_FLUSH);
+        let keys = keys.into_iter().filter(|key| key.len() <= MAX_KEY_LEN);
+        FlushSample { keys: keys.map(<[u8]>::to_vec).collect(), leaves }
+    }
+}
+
 /// Sampled user keys of the flushes before one.
 pub(crate) struct EarlierKeys {
-    /// In their order.
     keys: Vec<Vec<u8>>,
     min_keys_in_gap: usize,
 }
 
+impl EarlierKeys {
+    /// Brings the keys into their order. Calls the comparator, so the caller holds no lock.
+    pub(crate) fn sort(&mut self, comparator: &dyn Comparator) {
+        self.keys.sort_unstable_by(|a, b| comparator.compare(a, b));
+    }
+}
+
 impl FlushHistory {
-    /// Adds `memtable`, and returns the earlier keys. No thread inserts into the memtable.
-    pub(crate) fn add(&mut self, memtable: &Memtable, comparator: &dyn Comparator) -> EarlierKeys {
-        let mut keys: Vec<Vec<u8>> = match self.since_tombstones {
+    /// Adds the sample of a flush. Returns the earlier keys, which are not sorted.
+    pub(crate) fn add(&mut self, sample: FlushSample) -> EarlierKeys {
+        let keys: Vec<Vec<u8>> = match self.since_tombstones {
             Some(0..FLUSHES_IN_HISTORY) => Vec::new(),
             _ => self.flushes.iter().flatten().cloned().collect(),
         };
         self.since_tombstones = self.since_tombstones.map(|flushes| flushes.saturating_add(1));
-        keys.sort_unstable_by(|a, b| comparator.compare(a, b));
-        let (sample, leaves) = memtable.sample_keys(KEYS_OF_FLUSH);
         if self.flushes.len() == FLUSHES_IN_HISTORY {
             self.flushes.pop_front();
         }
-        let sample = sample.into_iter().filter(|key| key.len() <= MAX_KEY_LEN);
-        self.flushes.push_back(sample.map(<[u8]>::to_vec).collect());
+        self.flushes.push_back(sample.keys);
         // Twice as many as between the ends of a leaf, because a gap is between two of its keys.
         // One or two may be stray keys.
-        let min_keys_in_gap = (keys.len() / MIN_PART_IN_GAP).max(2 * keys.len() / leaves).max(3);
+        let min_keys_in_gap = (keys.len() / MIN_PART_IN_GAP).max(2 * keys.len() / sample.leaves).max(3);
         EarlierKeys { keys, min_keys_in_gap }
     }
 
@@ -106,7 +124,7 @@ pub(crate) struct FlushPartitioner<'a> {
 }
 
 impl<'a> FlushPartitioner<'a> {
-    /// Begins a flush after those with the keys `earlier`.
+    /// Begins a flush after those with the sorted keys `earlier`.
     pub(crate) fn new(comparator: &'a dyn Comparator, earlier: &'a EarlierKeys) -> FlushPartitioner<'a> {
         FlushPartitioner { comparator, earlier: &earlier.keys, min_keys_in_gap: earlier.min_keys_in_gap }
     }
@@ -133,7 +151,6 @@ mod tests {
     use terrace_format::key::InternalComparator;
 
     use super::*;
-    use crate::sync::Arc;
 
     /// Returns the keys of a flush that begin a new table.
     fn gaps(earlier: &[u32], flush: &[u32]) -> Vec<u32> {
@@ -154,18 +171,21 @@ mod tests {
         assert_eq!(gaps(&[], &[1, 2]), []);
     }
 
-    fn memtable(keys: impl Iterator<Item = u32>) -> Arc<Memtable> {
+    /// Adds a flush of `keys`. Returns the earlier keys.
+    fn add(history: &mut FlushHistory, keys: impl Iterator<Item = u32>) -> EarlierKeys {
         let memtable = Memtable::new(InternalComparator::new(bytewise()));
         let keys: Vec<[u8; 4]> = keys.map(u32::to_be_bytes).collect();
         memtable.insert(1, keys.iter().map(|key| (key.as_slice(), Some(b"".as_slice()))));
-        memtable
+        let mut earlier = history.add(FlushSample::new(&memtable));
+        earlier.sort(&Bytewise);
+        earlier
     }
 
     #[test]
     fn history_has_keys_of_eight_flushes_in_order() {
         let mut history = FlushHistory::default();
         for flush in (0..20).rev() {
-            let earlier = history.add(&memtable(flush * 20_000..(flush + 1) * 20_000), &Bytewise).keys;
+            let earlier = add(&mut history, flush * 20_000..(flush + 1) * 20_000).keys;
             assert!(earlier.is_sorted());
             let flushes = (19 - flush).min(8) as usize;
             assert!((flushes * 32..=flushes * 128).contains(&earlier.len()), "{flush}: {}", earlier.len());
@@ -179,7 +199,7 @@ mod tests {
             for flush in 0..10 {
                 let numbers = entries * flush..entries * (flush + 1);
                 let mut keys: Vec<u32> = numbers.map(|n| n.wrapping_mul(0x9e37_79b9)).collect();
-                let earlier = history.add(&memtable(keys.iter().copied()), &Bytewise);
+                let earlier = add(&mut history, keys.iter().copied());
                 keys.sort_unstable();
                 let mut partitioner = FlushPartitioner::new(&Bytewise, &earlier);
                 partitioner.is_after_gap(&keys[0].to_be_bytes());
@@ -192,13 +212,13 @@ mod tests {
     #[test]
     fn flushes_after_many_tombstones_have_no_earlier_keys() {
         let mut history = FlushHistory::default();
-        let mut keys_of_next = || history.add(&memtable(0..20_000), &Bytewise).keys.len();
+        let mut keys_of_next = || add(&mut history, 0..20_000).keys.len();
         assert!(keys_of_next() == 0 && keys_of_next() > 0);
         history.record_tombstones(100, 1_000);
-        let mut keys_of_next = || history.add(&memtable(0..20_000), &Bytewise).keys.len();
+        let mut keys_of_next = || add(&mut history, 0..20_000).keys.len();
         assert!(keys_of_next() > 0, "few tombstones");
         history.record_tombstones(200, 1_000);
-        let mut keys_of_next = || history.add(&memtable(0..20_000), &Bytewise).keys.len();
+        let mut keys_of_next = || add(&mut history, 0..20_000).keys.len();
         assert!((0..8).all(|_| keys_of_next() == 0) && keys_of_next() > 0);
     }
 

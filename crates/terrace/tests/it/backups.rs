@@ -157,13 +157,17 @@ fn read_only_mount() {
     assert_eq!(entries(&Db::open("restored", &options).unwrap()), entries(&db));
 }
 
+/// Returns a file system in memory, and options that use it.
+fn options_in_memory() -> (std::sync::Arc<terrace::env::mem::MemFs>, Options) {
+    let fs = std::sync::Arc::new(terrace::env::mem::MemFs::new());
+    let env = Env { fs: std::sync::Arc::clone(&fs) as _, ..Env::in_memory() };
+    (fs, Options::default().create_if_missing(true).env(env))
+}
+
 /// Damage of a backup is reported with its file, and is never restored.
 #[test]
 fn damaged_backup() {
-    let fs = std::sync::Arc::new(terrace::env::mem::MemFs::new());
-    let options = Options::default()
-        .create_if_missing(true)
-        .env(Env { fs: std::sync::Arc::clone(&fs) as _, ..Env::in_memory() });
+    let (fs, options) = options_in_memory();
     let db = Db::open("db", &options).unwrap();
     fill(&db, 100, 1);
     let backups = Backups::open("backups", &options).unwrap();
@@ -193,10 +197,7 @@ fn damaged_backup() {
 /// Regression: one damaged list hid all backups, because each list of them ended with its error.
 #[test]
 fn damaged_list_hides_no_other_backup() {
-    let fs = std::sync::Arc::new(terrace::env::mem::MemFs::new());
-    let options = Options::default()
-        .create_if_missing(true)
-        .env(Env { fs: std::sync::Arc::clone(&fs) as _, ..Env::in_memory() });
+    let (fs, options) = options_in_memory();
     let db = Db::open("db", &options).unwrap();
     fill(&db, 100, 1);
     let backups = Backups::open("backups", &options).unwrap();

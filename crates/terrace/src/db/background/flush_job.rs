@@ -11,7 +11,7 @@ use terrace_sync::mutant;
 
 use crate::compaction;
 use crate::compaction::flush::{self, FlushGaps, FlushPlace};
-use crate::compaction::flush_partitioner::FlushPartitioner;
+use crate::compaction::flush_partitioner::{FlushPartitioner, FlushSample};
 use crate::compaction::picker::leveled;
 use crate::db::components::compaction_stats::CompactionStats;
 use crate::db::inner::{DbInner, DbState, FlushOutput, FlushState, FlushTarget, ImmutableMemtable};
@@ -146,7 +146,9 @@ impl DbInner {
         let ImmutableMemtable { memtable, table_numbers: Range { start: number, end }, .. } = immutable;
         let place = FlushPlace { env, directory: &self.directory, number: *number, options: &options };
         let comparator = &**self.comparator.user_comparator();
-        let earlier_keys = self.state.lock().flush_history.add(memtable, comparator);
+        let sample = FlushSample::new(memtable);
+        let mut earlier_keys = self.state.lock().flush_history.add(sample);
+        earlier_keys.sort(comparator);
         let gaps = FlushGaps {
             partitioner: FlushPartitioner::new(comparator, &earlier_keys),
             numbers: number + 1..*end,
