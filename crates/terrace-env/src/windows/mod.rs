@@ -46,6 +46,7 @@ use crate::fs::{
 };
 use crate::shared_files::{self, open_error};
 pub(crate) use calls::process_times;
+pub(crate) use platform::set_own_group;
 pub(crate) use platform::{fork_count, has_little_address_space, watch_forks};
 
 /// File system of Windows.
