@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The end of the pipe is the end of this program, however it ends. The shell is in a process group
-//! of its own, so that Ctrl-C reaches only this program. On Windows, a shell such as that of Git must
-//! be in PATH.
+//! of its own, so that Ctrl-C reaches only this program. On Windows, a shell such as that of Git
+//! must be in PATH.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
