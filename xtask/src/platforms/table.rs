@@ -76,9 +76,19 @@ const NOT_ON_WINDOWS: &[Skipped] = &[
         reason: "they limit processes by calls of Linux",
     },
     Skipped {
+        package: "terrace-cli",
+        tests: &["stores::killed_migrations_continue"],
+        reason: "a process by Wine starts too slowly to look between two steps",
+    },
+    Skipped {
         package: "terrace-server",
         tests: &["idle_connections::", "front_end_memory::"],
         reason: "they read /proc",
+    },
+    Skipped {
+        package: "terrace-server",
+        tests: &["page::assets::tests::libraries_are_the_published_files"],
+        reason: "it starts the program sha256sum",
     },
     Skipped {
         package: "terrace-server",
