@@ -372,9 +372,16 @@ func checkLedger(t *testing.T, path, ledger string) {
 	}
 }
 
+// thisProgram returns a command that starts the tests as a second process, with the emulator that an environment
+// variable names: an emulator cannot start programs of its architecture.
+func thisProgram() *exec.Cmd {
+	words := append(strings.Fields(os.Getenv("TERRACE_EMULATOR")), os.Args[0])
+	return exec.Command(words[0], words[1:]...)
+}
+
 func TestExitWithoutClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	child := exec.Command(os.Args[0])
+	child := thisProgram()
 	child.Env = append(os.Environ(), childVariable+"="+path, "TERRACE_TEST_EXITS=1")
 	ledger, err := child.Output()
 	check(t, err)
@@ -388,7 +395,7 @@ func TestKillUnderLoad(t *testing.T) {
 	for round := range 5 {
 		path := filepath.Join(t.TempDir(), fmt.Sprint(round))
 		var ledger strings.Builder
-		child := exec.Command(os.Args[0])
+		child := thisProgram()
 		child.Env = append(os.Environ(), childVariable+"="+path)
 		child.Stdout = &ledger
 		check(t, child.Start())
@@ -404,7 +411,7 @@ func TestKillUnderLoad(t *testing.T) {
 // A follower sees each write of another process that returned before its catch-up.
 func TestFollowerOfAnotherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	child := exec.Command(os.Args[0])
+	child := thisProgram()
 	child.Env = append(os.Environ(), childVariable+"="+path)
 	output, err := child.StdoutPipe()
 	check(t, err)

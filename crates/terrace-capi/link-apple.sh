@@ -5,7 +5,8 @@
 #   libleveldb.dylib     its name for compilers
 #
 # The linker of zig knows no list of exported symbols, so the library also exports the names of Rust's standard library.
-#   link-apple.sh ARCHIVE DIRECTORY TARGET     TARGET is aarch64-macos or x86_64-macos. CXX is zig's compiler by default.
+#   link-apple.sh ARCHIVE DIRECTORY TARGET     TARGET is aarch64-macos.11.0 or x86_64-macos.11.0, with the oldest
+#                                              version of macOS. CXX is zig's compiler by default.
 set -eu
 here=$(dirname "$0")
 archive=$1 directory=$2 target=$3

@@ -125,9 +125,11 @@ fn read_value(path: &Path, source: impl Read) -> Result<Vec<u8>, Failure> {
 /// Opens a file for reading. A directory is an error.
 pub(crate) fn open_file(path: &Path) -> Result<File, Failure> {
     let failed = |e: io::Error| Failure::for_file(path, e);
-    let file = File::open(path).map_err(failed)?;
+    let a_directory = || Failure::for_file(path, "a directory, expected a file");
+    // Windows opens no directory.
+    let file = File::open(path).map_err(|e| if path.is_dir() { a_directory() } else { failed(e) })?;
     if file.metadata().map_err(failed)?.is_dir() {
-        return Err(Failure::for_file(path, "a directory, expected a file"));
+        return Err(a_directory());
     }
     Ok(file)
 }

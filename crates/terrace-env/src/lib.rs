@@ -61,7 +61,7 @@ pub use mapped_slice::MappedSlice;
 pub use mem_mapping::MemMapping;
 pub use path_bytes::path_from_bytes;
 pub use prefetch::prefetch;
-pub use process::{ProcessTimes, ProcessToken, end_with_parent};
+pub use process::{ProcessTimes, ProcessToken, end_with_parent, with_own_process_group};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use scheduler::{DeterministicScheduler, Priority, ScheduledJob, Scheduler, ThreadPool};
 pub use sticky_sync::StickySync;

@@ -1,8 +1,9 @@
 //! Identity of the current process, without a system call, and its processor times.
 
+use std::process::Command;
 use std::time::Duration;
 
-use crate::system::{fork_count, platform, process_times, watch_forks};
+use crate::system::{fork_count, platform, process_times, set_own_group, watch_forks};
 
 /// Processor times of all threads of a process since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,11 @@ impl ProcessTimes {
 /// cannot.
 pub fn end_with_parent() -> bool {
     platform::end_with_parent()
+}
+
+/// Starts `command` in a process group of its own, so that Ctrl-C does not reach it.
+pub fn with_own_process_group(command: &mut Command) -> &mut Command {
+    set_own_group(command)
 }
 
 /// Token of the process that created it.

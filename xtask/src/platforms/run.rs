@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
 use super::build::TestProgram;
-use super::table::{Compilers, Platform, Share};
+use super::table::{Compilers, Platform, Share, Skipped};
 
 /// Results of all programs of a row.
 #[derive(Default)]
@@ -33,7 +33,8 @@ pub(super) fn run_all(
             // another thread held.
             command.arg("--test-threads=1");
         }
-        share.skipped.iter().for_each(|(test, _)| {
+        let skipped = share.skipped.iter().filter(|skipped| skipped.package == program.package_name());
+        skipped.flat_map(|skipped| skipped.tests).for_each(|test| {
             command.args(["--skip", test]);
         });
         let output = command.stdin(Stdio::null()).output()?;
@@ -44,8 +45,10 @@ pub(super) fn run_all(
         counts.add_untested(&String::from_utf8_lossy(&output.stdout));
         counts.add_untested(&String::from_utf8_lossy(&output.stderr));
     }
-    let skipped = share.skipped.iter().map(|(test, reason)| format!("NOT TESTED: {test}: {reason}"));
-    counts.untested.extend(skipped);
+    counts.untested.extend(share.skipped.iter().map(|skipped| {
+        let Skipped { package, tests, reason } = skipped;
+        format!("NOT TESTED: {} of {package}: {reason}", tests.join(", "))
+    }));
     Ok(counts)
 }
 

@@ -53,7 +53,16 @@ fn wine() -> Command {
     let mut command = Command::new(PROGRAM);
     command.env("WINEPREFIX", prefix()).env("WINEDEBUG", "-all");
     command.env("WINEDLLOVERRIDES", "mscoree,mshtml,winemenubuilder.exe=");
+    // Tests of the server, unlike the program, load the C++ library of the Lua interpreter.
+    command.env("WINEPATH", format!("Z:{}", compiler_libraries().display()));
     command
+}
+
+/// Returns the directory with the shared libraries of the compiler.
+fn compiler_libraries() -> PathBuf {
+    let output = Command::new("x86_64-w64-mingw32-g++").arg("-print-file-name=libstdc++-6.dll").output();
+    let path = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    Path::new(&path.unwrap_or_default()).parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
 fn prefix() -> PathBuf {

@@ -47,6 +47,10 @@ impl CliTest {
         self
     }
 
+    pub(crate) fn create_dir(&self, name: &str) {
+        fs::create_dir(self.path(name)).unwrap();
+    }
+
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.path(name)).unwrap()
     }

@@ -149,7 +149,7 @@ fn check_damaged_list(trial: &CliTest) {
 #[test]
 fn backups_in_a_directory_of_another_kind() {
     let trial = CliTest::new();
-    trial.run_in_shell("mkdir other").assert_output(0, "");
+    trial.create_dir("other");
     let message = "invalid argument: other: no directory of backups (it has no subdirectory tables)";
     for line in ["backup list other", "backup verify other", "backup prune other --keep 1", "restore other x"]
     {

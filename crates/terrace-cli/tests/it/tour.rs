@@ -1,5 +1,7 @@
 //! The tour, on a small file.
 
+use std::env::consts::EXE_SUFFIX;
+
 use crate::cli_test::CliTest;
 
 fn cities() -> String {
@@ -24,7 +26,7 @@ fn all_steps() {
             "transact    swapped two values, repeated after a conflict",
             "all 6 entries found",
             "level  files",
-            "terrace scan here --prefix CH/ --reverse --limit 5",
+            &format!("terrace{EXE_SUFFIX} scan here --prefix CH/ --reverse --limit 5"),
         ],
     );
     assert!(ended.out.lines().count() <= 48, "the output is longer than two screens");

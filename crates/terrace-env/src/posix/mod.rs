@@ -65,7 +65,7 @@ pub(crate) use fork::{fork_count, watch_forks};
 use limits::ResourceLimits;
 use log_file::PosixLogFile;
 pub(crate) use memory_limit::has_little_address_space;
-pub(crate) use process::process_times;
+pub(crate) use process::{process_times, set_own_group};
 
 /// File system of the operating system.
 #[derive(Clone)]

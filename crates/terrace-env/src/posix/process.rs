@@ -1,6 +1,8 @@
-//! Processor times of this process.
+//! Processor times of this process, and groups of processes.
 
 use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::process::ProcessTimes;
@@ -17,4 +19,9 @@ pub(crate) fn process_times() -> Option<ProcessTimes> {
     let usage = unsafe { usage.assume_init() };
     let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
     Some(ProcessTimes { user: time(usage.ru_utime), system: time(usage.ru_stime) })
+}
+
+/// Starts `command` in a process group of its own.
+pub(crate) fn set_own_group(command: &mut Command) -> &mut Command {
+    command.process_group(0)
 }

@@ -46,6 +46,7 @@ use crate::fs::{
 };
 use crate::shared_files::{self, open_error};
 pub(crate) use calls::process_times;
+pub(crate) use platform::set_own_group;
 pub(crate) use platform::{fork_count, has_little_address_space, watch_forks};
 
 /// File system of Windows.
@@ -117,11 +118,11 @@ impl FileSystem for WindowsFs {
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        shared_files::exists(path, is_circular_link)
+        shared_files::exists(path, names_no_file)
     }
 
     fn is_dir(&self, path: &Path) -> Result<bool> {
-        shared_files::is_dir(path, is_circular_link)
+        shared_files::is_dir(path, names_no_file)
     }
 
     fn is_symlink(&self, path: &Path) -> Result<bool> {
@@ -170,7 +171,7 @@ impl FileSystem for WindowsFs {
 
     /// Checks that the directory exists: see the documentation of the module.
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        match shared_files::is_dir(dir, is_circular_link) {
+        match shared_files::is_dir(dir, names_no_file) {
             Ok(false) => Err(FileError::new("fsync", dir, io::ErrorKind::NotFound.into())),
             is_dir => is_dir.map(drop),
         }
@@ -181,9 +182,9 @@ impl FileSystem for WindowsFs {
     }
 }
 
-/// Returns true for the error of links that lead back to themselves.
-fn is_circular_link(e: &io::Error) -> bool {
-    e.raw_os_error() == Some(system_errors::CIRCULAR_LINK)
+/// Returns true for errors of names that lead to no file, beside the error for a missing one.
+fn names_no_file(e: &io::Error) -> bool {
+    e.raw_os_error().is_some_and(|code| system_errors::NO_FILE.contains(&code))
 }
 
 /// Returns true for the errors of files that cannot be linked, but perhaps copied.

@@ -3,9 +3,12 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::windows::io::BorrowedSocket;
+use std::os::windows::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 use memmap2::MmapMut;
+use windows_sys::Win32::System::Threading::CREATE_NEW_PROCESS_GROUP;
 
 use super::calls;
 
@@ -35,6 +38,11 @@ pub(crate) fn random_seed() -> Option<u64> {
 /// seconds.
 pub(crate) fn set_unsent_timeout(socket: BorrowedSocket<'_>, timeout: Duration) -> io::Result<()> {
     calls::set_retransmit_timeout(socket, u32::try_from(timeout.as_secs().max(1)).unwrap_or(u32::MAX))
+}
+
+/// Starts `command` in a process group of its own.
+pub(crate) fn set_own_group(command: &mut Command) -> &mut Command {
+    command.creation_flags(CREATE_NEW_PROCESS_GROUP)
 }
 
 /// Returns false: the system has no such call.

@@ -164,3 +164,15 @@ fn limits_of_the_machine() {
     assert!(fs.free_space(&std::env::temp_dir().join("missing")).unwrap_err().is_not_found());
     assert!(fs.check_writable(&std::env::temp_dir()).is_ok());
 }
+
+/// Regression: `terrace get` with such a path reported an error of the system.
+#[test]
+fn refused_name_is_no_file() {
+    let root = tempfile::tempdir().unwrap();
+    let fs = WindowsFs::new();
+    for name in ["a\u{1b}b", "a?b", "a|b"] {
+        let path = root.path().join(name);
+        assert_eq!((fs.exists(&path).unwrap(), fs.is_dir(&path).unwrap()), (false, false), "{name:?}");
+        fs.create_dir(&path).unwrap_err();
+    }
+}

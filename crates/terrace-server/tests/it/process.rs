@@ -60,6 +60,14 @@ impl ServerProcess {
         self.child.id()
     }
 
+    /// Anonymous memory of the process in bytes, where the system tells it.
+    pub(crate) fn memory(&self) -> Option<usize> {
+        #[cfg(target_os = "linux")]
+        return Some(crate::idle_connections::memory(self.process_id()));
+        #[cfg(not(target_os = "linux"))]
+        return None;
+    }
+
     /// Kills the process, and waits for its end.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

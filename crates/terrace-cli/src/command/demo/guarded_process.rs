@@ -5,11 +5,13 @@
 //! ```
 //!
 //! The end of the pipe is the end of this program, however it ends. The shell is in a process group
-//! of its own, so that Ctrl-C reaches only this program.
+//! of its own, so that Ctrl-C reaches only this program. On Windows, a shell such as that of Git
+//! must be in PATH.
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
+
+use terrace_env::with_own_process_group;
 
 use crate::failure::Failure;
 
@@ -30,9 +32,9 @@ impl GuardedProcess {
     pub(super) fn start(command: &Command, errors: Stdio) -> Result<GuardedProcess, Failure> {
         let mut shell = Command::new("sh");
         shell.args(["-c", GUARD, "sh"]).arg(command.get_program()).args(command.get_args());
-        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).process_group(0);
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let failed = |error| Failure::File(format!("sh: {error}"));
-        let mut shell = shell.spawn().map_err(failed)?;
+        let mut shell = with_own_process_group(&mut shell).spawn().map_err(failed)?;
         let output = shell.stdout.take().ok_or_else(|| Failure::File("sh has no output".into()))?;
         let mut output = BufReader::new(output);
         let mut id = String::new();
