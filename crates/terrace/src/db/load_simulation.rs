@@ -159,8 +159,8 @@ impl LoadSimulation {
         figures
     }
 
-    /// Returns the size of tables, logs and unfinished outputs, relative to the tables with only the
-    /// newest version of each key.
+    /// Returns the size of tables, logs and unfinished outputs, relative to the tables with only
+    /// the newest version of each key.
     fn space(&self) -> f64 {
         let output = self.job.as_ref().map_or(0.0, |job| {
             let entries = job.running.input_entries.unwrap_or(0) as f64;

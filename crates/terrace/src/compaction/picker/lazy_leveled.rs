@@ -16,8 +16,8 @@
 //!    largest. Newer runs stay above it. Between two slices, twenty flushes (or eight small ones)
 //!    become a run, so that runs do not hold up the slices.
 //! 3. The bottom level moves down when it is larger than a quarter of LevelDB's maximum for its
-//!    level, or when a run on level 1 could not become part of it in slices. So there are more runs in a larger database, and LevelDB has less to do when it opens
-//!    it.
+//!    level, or when a run on level 1 could not become part of it in slices. So there are more runs
+//!    in a larger database, and LevelDB has less to do when it opens it.
 //!
 //! The policy is Dostoevsky's lazy leveling (Dayan and Idreos, SIGMOD 2018). When the load ends,
 //! [leveled compaction](super::leveled) continues with the same tree.
