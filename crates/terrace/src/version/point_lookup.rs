@@ -107,8 +107,8 @@ fn charge_seeks((level, file): (usize, &Arc<FileMeta>), seeks: i64) -> Option<Re
     file.allowed_seeks.charge(seeks).then(|| (level, Arc::clone(file)))
 }
 
-/// Number of files for which a lookup prefetches before it probes the first one. Each needs a hazard
-/// pointer of the thread.
+/// Number of files for which a lookup prefetches before it probes the first one. Each needs a
+/// hazard pointer of the thread.
 const PROBES_AHEAD: usize = 4;
 
 /// Number of files on level 0 from which on a lookup prefetches for several probes. With fewer
