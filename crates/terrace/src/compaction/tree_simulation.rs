@@ -10,7 +10,7 @@ use terrace_format::key::{InternalComparator, InternalKey, SequenceNumber, Value
 use terrace_format::version_edit::{NewFile, VersionEdit};
 
 use super::compaction_plan::Compaction;
-use crate::version::VersionSet;
+use crate::version::{VersionSet, total_size};
 
 /// Number of positions in the key range of the tree.
 const POSITIONS: f64 = 1e9;
@@ -61,9 +61,8 @@ impl SimulatedTree {
             self.apply(&edit);
             return SimulatedCompaction::default();
         }
-        let low = compaction.input_files().map(|file| position(&file.smallest)).fold(1.0, f64::min);
-        let high = compaction.input_files().map(|file| position(&file.largest)).fold(0.0, f64::max);
-        let bytes_written = self.output_bytes(compaction, high - low);
+        let (low, high) = range(compaction);
+        let bytes_written = self.output_bytes(compaction);
         let count = bytes_written.div_ceil(compaction.limits.target_file_size);
         for n in 0..count {
             let at = |n| low + (high - low) * n as f64 / count as f64;
@@ -75,13 +74,19 @@ impl SimulatedTree {
         SimulatedCompaction { bytes_read, bytes_written }
     }
 
-    /// Returns the bytes of the newest versions in the inputs, which share a part of the key range.
-    fn output_bytes(&self, compaction: &Compaction, part: f64) -> u64 {
+    /// Bytes of all tables.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.set.version.levels.iter().map(|files| total_size(files)).sum()
+    }
+
+    /// Returns the bytes of the newest versions in the inputs.
+    pub(crate) fn output_bytes(&self, compaction: &Compaction) -> u64 {
+        let (low, high) = range(compaction);
         let runs = compaction.inputs.iter().flat_map(|(level, files)| {
             let files = files.iter().map(|file| file.size as f64 / SimulatedTree::BYTES_PER_ENTRY);
             if *level == 0 { files.collect() } else { vec![files.sum()] }
         });
-        let keys = self.keys * part.max(1.0 / POSITIONS);
+        let keys = self.keys * (high - low).max(1.0 / POSITIONS);
         (distinct_keys_of_runs(keys, runs) * SimulatedTree::BYTES_PER_ENTRY) as u64
     }
 
@@ -117,6 +122,13 @@ fn distinct_keys_of_runs(keys: f64, runs: impl Iterator<Item = f64>) -> f64 {
         return runs.sum();
     }
     keys * (1.0 - runs.map(|entries| 1.0 - (entries / keys).min(1.0)).product::<f64>())
+}
+
+/// Part of the key range that the inputs of a compaction have.
+fn range(compaction: &Compaction) -> (f64, f64) {
+    let smallest = compaction.input_files().map(|file| position(&file.smallest));
+    let largest = compaction.input_files().map(|file| position(&file.largest));
+    (smallest.fold(1.0, f64::min), largest.fold(0.0, f64::max))
 }
 
 /// Position of a key in the key range, from 0 to 1.

@@ -11,7 +11,7 @@
 //! evenly between the threads that run. Storage has no limit.
 //!
 //! `cargo test --profile ci -p terrace --lib -- --ignored --nocapture simulate_large_loads` prints
-//! the table of docs/design/0025-simulation-of-large-loads.md.
+//! the tables of docs/design/0025-simulation-of-large-loads.md.
 
 use std::time::Duration;
 
@@ -61,6 +61,10 @@ struct LoadFigures {
     longest_wait: Duration,
     /// Puts of the slowest whole second, relative to the mean.
     slowest_second: f64,
+    /// Mean size of all files after the second put of each key, relative to the tables with only
+    /// the newest version of each key.
+    mean_space: f64,
+    max_space: f64,
 }
 
 /// Running compaction of a simulation.
@@ -71,6 +75,8 @@ struct SimulatedJob {
 }
 
 struct LoadSimulation {
+    /// Number of different keys.
+    keys: f64,
     style: CompactionStyle,
     tree: SimulatedTree,
     limits: CompactionLimits,
@@ -94,6 +100,7 @@ impl LoadSimulation {
         let env = Env { clock: Arc::clone(&clock) as _, ..Env::in_memory() };
         let options = Options { env, ..Options::default() };
         LoadSimulation {
+            keys,
             style,
             tree: SimulatedTree::new(keys),
             limits: CompactionLimits {
@@ -124,6 +131,7 @@ impl LoadSimulation {
         let mut steps = 0u32;
         let mut seconds = Vec::new();
         let mut done_before = 0.0;
+        let mut space = Vec::new();
         while done < puts {
             let new = self.step();
             done += new;
@@ -132,6 +140,9 @@ impl LoadSimulation {
             figures.max_runs = figures.max_runs.max(self.tree.sorted_runs());
             runs += self.tree.sorted_runs();
             steps += 1;
+            if done > 2.0 * self.keys {
+                space.push(self.space());
+            }
             if steps.is_multiple_of(1000) {
                 seconds.push(done - done_before);
                 done_before = done;
@@ -143,7 +154,22 @@ impl LoadSimulation {
         figures.mean_runs = runs as f64 / f64::from(steps);
         let slowest = seconds.iter().copied().fold(f64::INFINITY, f64::min);
         figures.slowest_second = slowest / (puts / figures.seconds);
+        figures.mean_space = space.iter().sum::<f64>() / space.len() as f64;
+        figures.max_space = space.into_iter().fold(0.0, f64::max);
         figures
+    }
+
+    /// Returns the size of tables, logs and unfinished outputs, relative to the tables with only
+    /// the newest version of each key.
+    fn space(&self) -> f64 {
+        let output = self.job.as_ref().map_or(0.0, |job| {
+            let entries = job.running.input_entries.unwrap_or(0) as f64;
+            let done = 1.0 - job.nanos_left / (entries * COMPACTION_NANOS);
+            done.min(1.0) * self.tree.output_bytes(&job.compaction) as f64
+        });
+        let entries = self.memtable + self.immutable.iter().map(|(entries, _)| entries).sum::<f64>();
+        let bytes = self.tree.table_bytes() as f64 + output + entries * LOG_BYTES_PER_ENTRY;
+        bytes / (self.keys * SimulatedTree::BYTES_PER_ENTRY)
     }
 
     /// Simulates one step. Returns the number of puts in it.
@@ -208,7 +234,7 @@ impl LoadSimulation {
             let size = self.tree.flush(entries);
             self.bytes_written += size as f64;
             self.rate.record_flush(size, (entries * USER_BYTES_PER_ENTRY) as u64);
-            let stored = self.tree.set.version.levels.iter().flatten().map(|file| file.size).sum();
+            let stored = self.tree.table_bytes();
             let memory = (entries * MEMTABLE_BYTES_PER_ENTRY) as usize;
             self.sizer.record_flush(memory, stored, self.clock.monotonic());
             self.schedule_compaction();
@@ -286,7 +312,7 @@ fn simulation_agrees_with_the_measured_load() {
     assert!((4.0..6.6).contains(&figures.written_per_byte), "{figures:?}");
 }
 
-/// Prints the table of the design note.
+/// Prints the tables of the design note.
 #[test]
 #[ignore = "a program: it prints a table"]
 fn simulate_large_loads() {
@@ -307,6 +333,22 @@ fn simulate_large_loads() {
                 figures.max_runs,
                 figures.longest_wait,
                 figures.slowest_second
+            );
+        }
+    }
+    println!();
+    println!("| keys | style | M/s | entries compacted per put | slowest second | space, mean | largest |");
+    println!("|---:|---|---:|---:|---:|---:|---:|");
+    for style in [CompactionStyle::Leveled, CompactionStyle::LazyLeveled] {
+        for millions in [10.0, 75.0] {
+            let figures = LoadSimulation::new(millions * 1e6, style).run(millions * 1e7);
+            println!(
+                "| {millions} M | {style:?} | {:.2} | {:.2} | {:.2} | {:.1} | {:.1} |",
+                millions * 10.0 / figures.seconds,
+                figures.compacted_per_put,
+                figures.slowest_second,
+                figures.mean_space,
+                figures.max_space
             );
         }
     }

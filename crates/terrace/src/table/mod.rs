@@ -24,7 +24,7 @@ pub use sst_file_reader::{SstFileReader, SstIterator};
 pub(crate) use table_cache::{TableCache, TableHandle, TableRef, TableStats};
 pub(crate) use table_codec::{block_codec, codec_of_tables, index_needs_marker};
 pub(crate) use table_iter::{DataBlockIter, TableIter};
-pub(crate) use table_lookup::{FoundEntry, LookupKey, PinnedEntry, TableLookup};
+pub(crate) use table_lookup::{FoundEntry, LookupKey, PinnedEntry, PreparedTable, TableLookup};
 pub(crate) use table_memory::TableMemory;
 pub(crate) use table_reader::{BlockReadOptions, TableReader, TableReaderContext};
 pub(crate) use table_writer::{FinishedTable, TableWriter};

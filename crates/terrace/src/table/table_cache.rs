@@ -226,6 +226,12 @@ impl TableCache {
         }
     }
 
+    /// Returns the table of `file` for one read, if it is open.
+    #[inline]
+    pub(crate) fn guard_if_open(&self, file: TableRef<'_>) -> Option<TableGuard> {
+        file.handle.get().map(TableGuard::Hazard)
+    }
+
     #[cold]
     fn open_and_insert(&self, file: &TableRef<'_>) -> Result<Arc<TableReader>> {
         let mut table = self.open(file.number, file.size)?;

@@ -13,8 +13,9 @@ use std::ops::Range;
 use terrace_env::prefetch;
 use terrace_format::block::{Block, BlockIter, BlockLookup, BlockSource};
 use terrace_format::filter::BloomFilterPolicy;
+use terrace_format::filter_block::BloomQuery;
 use terrace_format::key;
-use terrace_format::key_order::KeyOrder;
+use terrace_format::key_order::{ApproxRange, KeyOrder};
 #[cfg(terrace_mutants)]
 use terrace_sync::mutant;
 
@@ -146,39 +147,60 @@ impl PinnedEntry {
     }
 }
 
+/// Number of bytes of a filter that are prefetched if the table probably lacks the key. Half of the
+/// probes end after the first byte, and an eighth needs more than three.
+const UNLIKELY_FILTER_BYTES: usize = 3;
+
+/// Table for which a lookup may have prefetched.
+pub(crate) struct PreparedTable {
+    table: TableGuard,
+    /// Range of the index that may hold the key, if the memory of its blocks is prefetched.
+    approx_range: Option<ApproxRange>,
+}
+
+impl From<TableGuard> for PreparedTable {
+    fn from(table: TableGuard) -> PreparedTable {
+        PreparedTable { table, approx_range: None }
+    }
+}
+
 impl TableReader {
-    /// Looks up `key` and stores the entry in `found`. `likely` only decides whether to prefetch
-    /// before the filter check. `is_same_user_key` returns true for an internal key with the
-    /// searched user key. The result is an out parameter because a returned entry would be copied
-    /// by each caller.
+    /// Prefetches the memory that a lookup of `key` reads first: the filter, and the memory for the
+    /// search of the block if the table is `likely` to hold the key. Waiting for all of it takes
+    /// hardly longer than waiting for the bits of the filter.
+    #[inline]
+    pub(crate) fn prepare(table: TableGuard, key: LookupKey<'_>, likely: bool) -> PreparedTable {
+        if let Some(query) = table.bloom_query(key.filter_hash) {
+            let bytes = if likely { usize::MAX } else { UNLIKELY_FILTER_BYTES };
+            query.probed_bytes().take(bytes).for_each(|byte| prefetch(byte, 1));
+        }
+        let approx_range = if likely { table.prefetch_approx_range(key.key) } else { None };
+        PreparedTable { table, approx_range }
+    }
+
+    #[inline]
+    fn bloom_query(&self, filter_hash: u32) -> Option<BloomQuery<'_>> {
+        self.filter.as_ref().filter(|_| self.has_full_filter)?.bloom_query(filter_hash)
+    }
+
+    /// Looks up `key` and stores the entry in `found`. `is_same_user_key` returns true for an
+    /// internal key with the searched user key. The result is an out parameter because a returned
+    /// entry would be copied by each caller.
     pub(crate) fn get(
-        table: TableGuard,
+        PreparedTable { table, mut approx_range }: PreparedTable,
         LookupKey { key: target, filter_hash }: LookupKey<'_>,
-        likely: bool,
         read: BlockReadOptions,
         is_same_user_key: impl FnOnce(&[u8]) -> bool,
         found: &mut Option<FoundEntry>,
     ) -> Result<TableLookup> {
-        // If the filter will probably pass, the memory that the search needs is prefetched before
-        // the check. Waiting for all of it takes hardly longer than waiting for the bits of the
-        // filter.
-        let filter = table.filter.as_ref().filter(|_| table.has_full_filter);
-        let bloom_query = filter.and_then(|filter| filter.bloom_query(filter_hash));
-        let mut approx_range = None;
-        if likely {
-            if let Some(query) = bloom_query {
-                query.probed_bytes().for_each(|byte| prefetch(byte, 1));
-            }
-            approx_range = table.prefetch_approx_range(target);
-        }
-        let is_filtered_out = match bloom_query {
+        let is_filtered_out = match table.bloom_query(filter_hash) {
             Some(query) => table.count_if_filtered_out(!query.may_match()),
             None => table.has_full_filter && table.is_filtered_out(0, target),
         };
         if is_filtered_out {
             return Ok(TableLookup::FilteredOut);
         }
-        if !likely {
+        if approx_range.is_none() {
             approx_range = table.prefetch_approx_range(target);
         }
         let index = table.index.find_in_range(target, approx_range.as_ref());

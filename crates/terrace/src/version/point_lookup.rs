@@ -8,7 +8,9 @@ use super::{FileMeta, Version};
 use crate::error::{Error, Result};
 use crate::stats::{TICKER_SAMPLE_WEIGHT, Ticker};
 use crate::sync::Arc;
-use crate::table::{BlockReadOptions, FoundEntry, LookupKey, TableCache, TableLookup, TableReader};
+use crate::table::{
+    BlockReadOptions, FoundEntry, LookupKey, PreparedTable, TableCache, TableLookup, TableReader,
+};
 
 /// File that used up its allowed seeks, with its level.
 pub(crate) type ReadCompactionHint = (usize, Arc<FileMeta>);
@@ -105,6 +107,22 @@ fn charge_seeks((level, file): (usize, &Arc<FileMeta>), seeks: i64) -> Option<Re
     file.allowed_seeks.charge(seeks).then(|| (level, Arc::clone(file)))
 }
 
+/// Number of files for which a lookup prefetches before it probes the first one. Each needs a
+/// hazard pointer of the thread.
+const PROBES_AHEAD: usize = 4;
+
+/// Number of files on level 0 from which on a lookup prefetches for several probes. With fewer
+/// files, the order of the probes costs more than the prefetches save.
+const MIN_LEVEL_0_FILES_TO_PIPELINE: usize = 3;
+
+/// Next probe of a lookup.
+struct Probe<'a> {
+    level: usize,
+    file: &'a Arc<FileMeta>,
+    /// None if the table is not open.
+    table: Option<PreparedTable>,
+}
+
 /// State of one lookup.
 struct PointLookup<'a> {
     version: &'a Version,
@@ -120,27 +138,63 @@ struct PointLookup<'a> {
 
 impl<'a> PointLookup<'a> {
     fn run(&mut self, found: &mut Option<FoundEntry>) -> Result<()> {
-        let version = self.version;
-        let user_key = self.user_key;
-        for file in version.levels[0].iter().filter(|file| version.file_may_contain(file, user_key)) {
-            let mut candidate = None;
-            self.probe_file(0, file, &mut candidate)?;
-            if candidate.is_some() && found.is_some() {
-                // The probe of one of the two files was not needed.
-                self.record_wasted_probe(0, file);
-            }
-            let trailer = |entry: &Option<FoundEntry>| entry.as_ref().map(|entry| entry.trailer);
-            if trailer(&candidate) > trailer(found) {
-                *found = candidate;
-            }
+        if self.version.levels[0].len() >= MIN_LEVEL_0_FILES_TO_PIPELINE {
+            return self.run_pipelined(found);
         }
-        for level in 1..NUM_LEVELS {
-            if found.is_some() {
+        for (level, file) in self.version.candidate_files(self.lookup_key.key, self.user_key) {
+            if level > 0 && found.is_some() {
                 break;
             }
-            if let Some(file) = version.candidate_file(level, self.lookup_key.key, user_key) {
-                self.probe_file(level, file, found)?;
+            self.run_probe(self.prepare_probe(level, file), found)?;
+        }
+        Ok(())
+    }
+
+    /// Prefetches for some probes ahead, so that the lookup waits for several filters at the same
+    /// time.
+    #[inline(never)]
+    fn run_pipelined(&mut self, found: &mut Option<FoundEntry>) -> Result<()> {
+        let mut files = self.version.candidate_files(self.lookup_key.key, self.user_key);
+        let mut ahead: [Option<Probe<'_>>; PROBES_AHEAD] = Default::default();
+        for next in 0.. {
+            let slot = &mut ahead[next % PROBES_AHEAD];
+            let due = slot.take();
+            *slot = files.next().map(|(level, file)| self.prepare_probe(level, file));
+            match due {
+                Some(probe) if probe.level > 0 && found.is_some() => break,
+                Some(probe) => self.run_probe(probe, found)?,
+                None if next >= PROBES_AHEAD => break,
+                None => {}
             }
+        }
+        Ok(())
+    }
+
+    /// Prefetches the memory that the probe of `file` reads first, if its table is open.
+    fn prepare_probe(&self, level: usize, file: &'a Arc<FileMeta>) -> Probe<'a> {
+        // The bottommost level holds more entries than all others. One of several files of level 0
+        // probably lacks the key.
+        let likely =
+            self.version.is_bottommost_level(level) && (level > 0 || self.version.levels[0].len() == 1);
+        let table = self.table_cache.guard_if_open(file.table_ref());
+        Probe { level, file, table: table.map(|table| TableReader::prepare(table, self.lookup_key, likely)) }
+    }
+
+    #[inline]
+    fn run_probe(&mut self, probe: Probe<'a>, found: &mut Option<FoundEntry>) -> Result<()> {
+        let Probe { level, file, table } = probe;
+        if level > 0 || found.is_none() {
+            return self.probe_file(level, file, table, found);
+        }
+        let mut candidate = None;
+        self.probe_file(level, file, table, &mut candidate)?;
+        if candidate.is_some() {
+            // The probe of one of the two files was not needed.
+            self.record_wasted_probe(level, file);
+        }
+        let trailer = |entry: &Option<FoundEntry>| entry.as_ref().map(|entry| entry.trailer);
+        if trailer(&candidate) > trailer(found) {
+            *found = candidate;
         }
         Ok(())
     }
@@ -149,10 +203,15 @@ impl<'a> PointLookup<'a> {
         &mut self,
         level: usize,
         file: &'a Arc<FileMeta>,
+        table: Option<PreparedTable>,
         found: &mut Option<FoundEntry>,
     ) -> Result<()> {
         self.probed_files += 1;
-        if self.get_in_file(level, file, found)? == TableLookup::NotFound {
+        let table = match table {
+            Some(table) => table,
+            None => PreparedTable::from(self.table_cache.guard(file.table_ref(), self.read_options)?),
+        };
+        if self.get_in_file(file, table, found)? == TableLookup::NotFound {
             self.record_wasted_probe(level, file);
         }
         Ok(())
@@ -165,19 +224,14 @@ impl<'a> PointLookup<'a> {
 
     fn get_in_file(
         &self,
-        level: usize,
         file: &FileMeta,
+        table: PreparedTable,
         found: &mut Option<FoundEntry>,
     ) -> Result<TableLookup> {
         let comparator = &self.version.comparator;
-        // The bottommost level holds more entries than all others. One of several files of level 0
-        // probably lacks the key.
-        let likely =
-            self.version.is_bottommost_level(level) && (level > 0 || self.version.levels[0].len() == 1);
         let result = TableReader::get(
-            self.table_cache.guard(file.table_ref(), self.read_options)?,
+            table,
             self.lookup_key,
-            likely,
             self.read_options,
             |key| comparator.compare_user_keys(key::user_key(key), self.user_key).is_eq(),
             found,

@@ -16,8 +16,8 @@
 //!    largest. Newer runs stay above it. Between two slices, twenty flushes (or eight small ones)
 //!    become a run, so that runs do not hold up the slices.
 //! 3. The bottom level moves down when it is larger than a quarter of LevelDB's maximum for its
-//!    level. So there are more runs in a larger database, and LevelDB has less to do when it opens
-//!    it.
+//!    level, or when a run on level 1 could not become part of it in slices. So there are more runs
+//!    in a larger database, and LevelDB has less to do when it opens it.
 //!
 //! The policy is Dostoevsky's lazy leveling (Dayan and Idreos, SIGMOD 2018). When the load ends,
 //! [leveled compaction](super::leveled) continues with the same tree.
@@ -97,7 +97,7 @@ pub(crate) fn pick(
     if sliced.is_none() && tree.is_large(above_bottom) && tree.total() <= limits.slice_bytes {
         return Some(tree.compact(CompactionReason::SortedRuns, 0, tree.bottom(), level_0.clone(), limits));
     }
-    if sliced.is_none() && tree.is_bottom_too_large() {
+    if sliced.is_none() && tree.needs_deeper_bottom() {
         return Some(tree.move_level(tree.bottom(), tree.bottom() + 1, limits));
     }
     if sliced.is_none()
@@ -154,9 +154,13 @@ impl<'v> Tree<'v> {
             && bytes.saturating_mul(RUNS_RATIO.1) >= self.size(self.bottom()).saturating_mul(RUNS_RATIO.0)
     }
 
-    fn is_bottom_too_large(&self) -> bool {
-        self.bottom() + 1 < NUM_LEVELS
-            && self.size(self.bottom()) as f64 > leveldb_max_bytes(self.bottom()) * MAX_BOTTOM_RATIO
+    /// Returns true if the bottom level has to move down: it is large, or its only large run is on
+    /// the reserved level, where no sliced compaction begins.
+    fn needs_deeper_bottom(&self) -> bool {
+        let bottom = self.bottom();
+        let is_too_large = self.size(bottom) as f64 > leveldb_max_bytes(bottom) * MAX_BOTTOM_RATIO;
+        let has_no_room = bottom == RESERVED_LEVEL + 1 && self.is_large(self.size(RESERVED_LEVEL));
+        bottom + 1 < NUM_LEVELS && (is_too_large || has_no_room)
     }
 
     /// First level for runs outside of a sliced compaction.
@@ -309,6 +313,16 @@ mod tests {
         check(&format!("{} 2 1 400 a@1 z@1", flushes()), None, "2 to 3: 1 + , above ");
         let runs = "2 3 70 a@3 z@3\n 5 1 9000 a@1 z@1";
         check(&format!("{} {runs}", flushes()), None, "2 to 4: 3 +  + , above 1");
+    }
+
+    #[test]
+    fn bottom_level_makes_room_for_slices() {
+        let limits = CompactionLimits { slice_bytes: 16 * MB, ..LIMITS };
+        let version = set(&format!("{} 1 2 9 a@2 z@2\n 2 1 10 a@1 z@1", flushes())).version;
+        assert_eq!(continue_sliced(&version, None, &limits), None);
+        assert_eq!(text(pick(&version, None, &limits)), "2 to 3: 1 + , above ");
+        let version = set(&format!("{} 1 2 7 a@2 z@2\n 2 1 10 a@1 z@1", flushes())).version;
+        assert_eq!(text(pick(&version, None, &limits)), format!("0 to 1: {FLUSHES} + 2, above 1"));
     }
 
     #[test]
