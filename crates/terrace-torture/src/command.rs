@@ -61,6 +61,9 @@ enum CliCommand {
         /// Then keep the smallest inputs with the same coverage in corpora/
         #[arg(long)]
         minimize_corpus: bool,
+        /// Change inputs at random, without libFuzzer and its build, for this number of executions
+        #[arg(long, requires = "target", conflicts_with_all = ["seconds", "minimize_corpus"])]
+        executions: Option<u64>,
     },
     /// Check that the attacks find each deliberate bug
     Mutants {
@@ -147,7 +150,10 @@ pub fn main() -> ExitCode {
                 share => StopCondition::Elapsed(budget * share / shares),
             })
         }
-        CliCommand::Fuzz { target, seconds, minimize_corpus } => {
+        CliCommand::Fuzz { target: Some(target), executions: Some(executions), .. } => {
+            run_random_changes(target, executions)
+        }
+        CliCommand::Fuzz { target, seconds, minimize_corpus, .. } => {
             run_libfuzzer(target, seconds, minimize_corpus)
         }
         CliCommand::Mutants { names } => mutants::run_mutants(&names),
@@ -263,6 +269,21 @@ fn run_libfuzzer(only: Option<&'static Target>, seconds: u64, minimize: bool) ->
         }
     });
     if failed.into_inner() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs cases of the attack `fuzz` with one target, up to at least this number of executions.
+fn run_random_changes(target: &'static Target, executions: u64) -> ExitCode {
+    let counters = Counters::default();
+    let first = seed::from_clock();
+    let cases = executions.div_ceil(target.executions_per_case.into());
+    for case in 0..cases {
+        if let Err(message) = harness::fuzz::run_target(target, first.wrapping_add(case), &counters) {
+            println!("VIOLATION in {}\n{message}", target.name);
+            return ExitCode::FAILURE;
+        }
+    }
+    println!("{:<12} {:>12} executions", target.name, cases * u64::from(target.executions_per_case));
+    ExitCode::SUCCESS
 }
 
 /// Fuzzes a target and prints the result. Returns false after a violation.

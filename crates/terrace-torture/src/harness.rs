@@ -14,7 +14,7 @@ mod crash;
 pub(crate) mod file_systems;
 pub(crate) mod followers;
 pub(crate) mod fork;
-mod fuzz;
+pub(crate) mod fuzz;
 mod histories;
 mod hostile_directories;
 mod io_errors;

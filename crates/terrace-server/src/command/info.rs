@@ -218,7 +218,11 @@ fn terrace(call: &mut Call<'_>, text: &mut String) -> CommandResult {
     let stats = db.stats();
     line(text, "terrace_last_sequence", stats.last_sequence);
     for (level, row) in stats.levels.iter().enumerate().filter(|(_, row)| row.files > 0) {
-        line(text, &format!("terrace_level{level}"), format!("files={},bytes={}", row.files, row.bytes));
+        line(
+            text,
+            &format!("terrace_level{level}"),
+            format!("files={},bytes={},runs={}", row.files, row.bytes, row.runs),
+        );
     }
     Ok(())
 }

@@ -201,8 +201,9 @@ fn directed(order: Ordering, options: &SortOptions<'_>) -> Ordering {
     if options.is_descending { order.reverse() } else { order }
 }
 
-/// Number by which an element is sorted. No text stands for 0.
+/// Number by which an element is sorted, up to the first zero byte. No text stands for 0.
 fn score(text: &[u8]) -> CommandResult<f64> {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     if text.is_empty() {
         return Ok(0.0);
     }

@@ -56,6 +56,7 @@ pub(crate) static METRICS: &[Metric] = &[
         write: level_bytes,
     },
     Metric { name: "terrace_level_files", kind: "gauge", help: "Tables of a level", write: level_files },
+    Metric { name: "terrace_level_runs", kind: "gauge", help: "Sorted runs of a level", write: level_runs },
     Metric {
         name: "terrace_compaction_seconds",
         kind: "histogram",
@@ -236,6 +237,12 @@ fn level_bytes(out: &mut Samples<'_>) {
 fn level_files(out: &mut Samples<'_>) {
     for (level, row) in levels(out).iter().enumerate() {
         out.sample(&format!("level=\"{level}\""), row.files as f64);
+    }
+}
+
+fn level_runs(out: &mut Samples<'_>) {
+    for (level, row) in levels(out).iter().enumerate() {
+        out.sample(&format!("level=\"{level}\""), row.runs as f64);
     }
 }
 

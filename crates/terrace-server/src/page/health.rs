@@ -121,9 +121,9 @@ fn stalled(shared: &Shared, stats: &Stats, sample: &Sample) -> Option<Health> {
     if longest.seconds < MIN_STALL {
         return None;
     }
-    let level_0 = stats.levels.first().map_or_else(String::new, |level| match level.max_files {
-        Some(max) => format!("level 0 has {} of {max} files", level.files),
-        None => format!("level 0 has {} files", level.files),
+    let level_0 = stats.levels.first().map_or_else(String::new, |level| match level.max_runs {
+        Some(max) => format!("level 0 has {} of {max} runs", level.runs),
+        None => format!("level 0 has {} runs", level.runs),
     });
     let state = if longest.seconds > 0.5 { "bad" } else { "warn" };
     let words = match longest.cause {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use serde_json::{Value, json};
-use terrace::LevelStats;
+use terrace::{Comparator, LevelStats};
 use terrace_format::filename::FileName;
 
 use super::Page;
@@ -41,6 +41,7 @@ struct TablesJson {
     tables: Box<str>,
     /// Number and bytes of the tables of each level.
     sums: Vec<(usize, u64)>,
+    level_0_runs: usize,
 }
 
 /// Begins the edit log with the current tables.
@@ -94,7 +95,8 @@ pub(super) fn levels(page: &Page, request: &ApiRequest) -> ApiResult {
     let tables = if edit == newest { live_tables(page, total) } else { past_tables(page, edit)? };
     let stats = page.db.stats();
     let is_live = edit == newest;
-    let past = LevelStats::of_tables(&tables.sums);
+    let mut past = LevelStats::of_tables(&tables.sums);
+    past[0].runs = tables.level_0_runs;
     let mut head = json!({
         "edit": edit,
         "edits": len,
@@ -177,7 +179,19 @@ fn describe(page: &Page, set: &TableSet, at: u64, counts: &HashMap<u64, (u64, Op
         largest: greatest.map_or_else(Vec::new, |key| key.to_vec()),
         tables: Value::Array(rows).to_string().into(),
         sums,
+        level_0_runs: level_0_runs(set, comparator),
     }
+}
+
+/// Number of flushes with tables in level 0. The tables of one flush have consecutive numbers in
+/// the order of their keys.
+fn level_0_runs(set: &TableSet, comparator: &dyn Comparator) -> usize {
+    let tables: Vec<&TableRow> = set.values().map(|row| &**row).filter(|row| row.level == 0).collect();
+    let pairs = tables.iter().zip(tables.iter().skip(1));
+    let same_run = pairs.filter(|(older, newer)| {
+        newer.number == older.number + 1 && comparator.compare(&newer.smallest, &older.largest).is_gt()
+    });
+    tables.len() - same_run.count()
 }
 
 /// Position with the digits that a picture needs.
@@ -188,8 +202,8 @@ fn short(position: f64) -> f64 {
 fn levels_json(levels: &[LevelStats]) -> Vec<Value> {
     let rows = levels.iter().enumerate();
     rows.map(|(level, row)| {
-        let score = match (row.compaction_files, row.max_bytes) {
-            (Some(files), _) => row.files as f64 / files as f64,
+        let score = match (row.compaction_runs, row.max_bytes) {
+            (Some(runs), _) => row.runs as f64 / runs as f64,
             (None, Some(bytes)) if bytes > 0 => row.bytes as f64 / bytes as f64,
             _ => 0.0,
         };
@@ -198,7 +212,8 @@ fn levels_json(levels: &[LevelStats]) -> Vec<Value> {
             "bytes": row.bytes,
             "limit": row.max_bytes,
             "files": row.files,
-            "filesLimit": row.max_files,
+            "runs": row.runs,
+            "runsLimit": row.max_runs,
             "score": score,
         })
     })
@@ -246,4 +261,37 @@ pub(super) fn edits(page: &Page, request: &ApiRequest) -> ApiResult {
         })
         .collect();
     Ok(json(&rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace::bytewise;
+
+    use super::*;
+
+    /// Runs in level 0 of tables with these numbers, levels and smallest and largest keys.
+    fn runs(tables: &[(u64, usize, &str, &str)]) -> usize {
+        let mut set = TableSet::new();
+        for (number, level, smallest, largest) in tables {
+            let row = TableRow {
+                number: *number,
+                level: *level,
+                bytes: 1,
+                smallest: smallest.as_bytes().into(),
+                largest: largest.as_bytes().into(),
+                entries: None,
+                created_at: 0,
+            };
+            set.insert(*number, Arc::new(row));
+        }
+        level_0_runs(&set, &*bytewise())
+    }
+
+    #[test]
+    fn tables_of_one_flush_are_one_run() {
+        assert_eq!(runs(&[]), 0);
+        assert_eq!(runs(&[(7, 0, "a", "c"), (8, 0, "d", "f"), (9, 0, "g", "h"), (6, 1, "a", "b")]), 1);
+        assert_eq!(runs(&[(7, 0, "a", "c"), (8, 0, "c", "f")]), 2);
+        assert_eq!(runs(&[(7, 0, "a", "c"), (9, 0, "d", "f")]), 2);
+    }
 }

@@ -47,7 +47,7 @@ fn killed_front_end_loses_no_acknowledged_write() {
             let server = ServerProcess::start_front_end(address);
             let mut client = survivor.client();
             ledgers = ledger::verify(&mut client, Layout::Typed, &ledgers, &ledgers);
-            ledger::delete_lists(&mut client, &mut ledgers);
+            ledger::delete_long_objects(&mut client, &mut ledgers);
             let time = life + Duration::from_millis(kills * 170 % 500);
             ledgers = ledger::write_until_kill(server, Layout::Typed, ledgers, time);
             if ledgers.iter().all(|ledger| ledger.is_used(Layout::Typed)) {

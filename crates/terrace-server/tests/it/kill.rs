@@ -12,14 +12,14 @@ fn kills(layout: Layout, sync: SyncMode, rounds: u64) {
     let rounds = crate::model::number("TERRACE_KILLS").unwrap_or(rounds);
     let dir = tempfile::tempdir().unwrap();
     let mut ledgers = [Ledger::default(); CLIENTS];
-    // The lists are empty at the begin of each round, and the last one may be short.
+    // Lists and streams are empty at the begin of each round, and the last round may be short.
     let mut is_used = [false; CLIENTS];
     for round in 0..rounds {
         let server = ServerProcess::start(dir.path(), layout, sync);
         let mut client = server.client();
         ledgers = ledger::verify(&mut client, layout, &ledgers, &ledgers);
         if layout == Layout::Typed {
-            ledger::delete_lists(&mut client, &mut ledgers);
+            ledger::delete_long_objects(&mut client, &mut ledgers);
         }
         let time = Duration::from_millis(20 + round * 17 % 100);
         ledgers = ledger::write_until_kill(server, layout, ledgers, time);

@@ -214,11 +214,12 @@ fn verify_objects(client: &mut Client, id: usize, found: &mut Ledger) {
     assert!(is_whole, "a transaction of objects is half applied: {fields:?}, {score}, {}", found.objects);
 }
 
-/// Deletes the lists, so that they stay short.
-pub(crate) fn delete_lists(client: &mut Client, ledgers: &mut [Ledger; CLIENTS]) {
+/// Deletes the lists and the streams, so that they stay short.
+pub(crate) fn delete_long_objects(client: &mut Client, ledgers: &mut [Ledger; CLIENTS]) {
     for (id, ledger) in ledgers.iter_mut().enumerate() {
-        client.run(&format!("DEL from:{id} to:{id}"));
+        client.run(&format!("DEL from:{id} to:{id} stream:{id}"));
         ledger.pushed = 0;
         ledger.moved = 0;
+        ledger.entries = 0;
     }
 }

@@ -1,8 +1,10 @@
 //! Random commands for this server and for redis-server. Both give the same replies.
 //!
-//! Our server is killed and started again in between. A failure prints the seed and the last
-//! commands. The variables `TERRACE_MODEL_SEED` and `TERRACE_MODEL_STEPS` choose another run.
+//! Most commands are parts of pipelines. Our server is killed and started again in between. A
+//! failure prints the seed and the last commands. The variables `TERRACE_MODEL_SEED` and
+//! `TERRACE_MODEL_STEPS` choose another run.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,7 +12,7 @@ use std::time::Duration;
 use terrace::env::{Random, SeededRandom};
 use terrace_server::{Layout, SyncMode};
 
-use crate::client::Client;
+use crate::client::{Client, encode};
 use crate::process::ServerProcess;
 
 /// Redis in a process of its own.
@@ -317,8 +319,14 @@ fn argument(random: &SeededRandom, arg: Arg) -> Option<String> {
 struct Run {
     is_typed: bool,
     is_in_multi: bool,
-    log: Vec<String>,
+    /// The latest commands with their replies.
+    log: VecDeque<String>,
 }
+
+/// Number of commands in the log.
+const LOG_LEN: usize = 10_000;
+/// Bound of the number of commands in a pipeline.
+const MAX_PIPELINE: u64 = 64;
 
 impl Run {
     fn command(&self, random: &SeededRandom) -> Vec<String> {
@@ -351,38 +359,71 @@ impl Run {
 
     /// Returns the latest lines of the log before line `end` that contain `word`.
     fn lines_with(&self, word: Option<&String>, end: usize) -> Vec<&str> {
-        let lines = self.log[..end].iter().map(String::as_str);
+        let lines = self.log.iter().take(end).map(String::as_str);
         let found: Vec<&str> = lines.filter(|line| word.is_some_and(|word| line.contains(word))).collect();
         found[found.len().saturating_sub(40)..].to_vec()
     }
 
-    /// Sends one command to both servers and compares the replies.
-    fn step(&mut self, random: &SeededRandom, ours: &mut Client, theirs: &mut Client) {
-        let command = self.command(random);
-        let number: &[&str] = match command[0].as_str() {
-            "INCRBYFLOAT" => &["STRLEN", &command[1]],
-            "HINCRBYFLOAT" => &["HSTRLEN", &command[1], &command[2]],
-            _ => &[],
-        };
-        if !number.is_empty() && (self.is_in_multi || has_many_digits(ours, number)) {
-            return;
+    /// Sends a pipeline to both servers and compares the replies. Returns the number of commands.
+    fn step(&mut self, random: &SeededRandom, ours: &mut Client, theirs: &mut Client) -> usize {
+        let len = 1 + random.uniform(1 + random.uniform(MAX_PIPELINE)) as usize;
+        let mut sent = 0;
+        let mut commands: Vec<Vec<String>> = Vec::new();
+        while sent + commands.len() < len {
+            let command = self.command(random);
+            if let Some(number) = added_number(&command) {
+                // The length of the number depends on the earlier commands.
+                sent += commands.len();
+                self.compare(&std::mem::take(&mut commands), ours, theirs);
+                if self.is_in_multi || has_many_digits(ours, &number) {
+                    continue;
+                }
+            }
+            match command[0].as_str() {
+                "MULTI" => self.is_in_multi = true,
+                "EXEC" | "DISCARD" => self.is_in_multi = false,
+                _ => {}
+            }
+            commands.push(command);
         }
-        let expected = normalized(&command, &theirs.call(&command));
-        let found = normalized(&command, &ours.call(&command));
-        self.log.push(format!("{command:?} -> {found}"));
-        if expected != found {
-            let last = self.log.len().saturating_sub(40);
-            panic!(
-                "{command:?}\n  redis: {expected}\n  ours:  {found}\nof the key:\n{}\nlast:\n{}",
-                self.lines_with(command.get(1), last).join("\n"),
-                self.log[last..].join("\n")
-            );
+        self.compare(&commands, ours, theirs);
+        sent + commands.len()
+    }
+
+    /// Sends `commands` to both servers at once and compares the replies.
+    fn compare(&mut self, commands: &[Vec<String>], ours: &mut Client, theirs: &mut Client) {
+        let bytes: Vec<u8> = commands.iter().flat_map(|command| encode(command)).collect();
+        theirs.send_bytes(&bytes);
+        ours.send_bytes(&bytes);
+        for command in commands {
+            let expected = normalized(command, &theirs.reply());
+            let found = normalized(command, &ours.reply());
+            if self.log.len() == LOG_LEN {
+                self.log.pop_front();
+            }
+            self.log.push_back(format!("{command:?} -> {found}"));
+            if expected != found {
+                self.fail(command, &expected, &found);
+            }
         }
-        match command[0].as_str() {
-            "MULTI" => self.is_in_multi = true,
-            "EXEC" | "DISCARD" => self.is_in_multi = false,
-            _ => {}
-        }
+    }
+
+    fn fail(&self, command: &[String], expected: &str, found: &str) {
+        let last = self.log.len().saturating_sub(MAX_PIPELINE as usize);
+        let of_the_key = self.lines_with(command.get(1), last).join("\n");
+        let latest = self.log.range(last..).map(String::as_str).collect::<Vec<_>>().join("\n");
+        panic!(
+            "{command:?}\n  redis: {expected}\n  ours:  {found}\nof the key:\n{of_the_key}\nlast:\n{latest}"
+        );
+    }
+}
+
+/// Returns the command for the length of the number to which `command` adds a fraction.
+fn added_number(command: &[String]) -> Option<Vec<&str>> {
+    match command[0].as_str() {
+        "INCRBYFLOAT" => Some(vec!["STRLEN", &command[1]]),
+        "HINCRBYFLOAT" => Some(vec!["HSTRLEN", &command[1], &command[2]]),
+        _ => None,
     }
 }
 
@@ -445,16 +486,17 @@ pub(crate) enum Place<'a> {
     Store(&'a str),
 }
 
-/// Calls `step` with clients of our server and of redis-server, and with random numbers of `seed`.
-/// Our server is killed and started again after each `period` of the `steps` calls. The last
-/// argument is true in the first call after that. The variables `TERRACE_MODEL_SEED` and
+/// Calls `step` with clients of our server and of redis-server, and with random numbers of `seed`,
+/// until it has run `steps` commands. It returns the number of the commands that it has run. Our
+/// server is killed and started again after each `period` of them, or a hundred times in long runs.
+/// The last argument is true in the first call after that. The variables `TERRACE_MODEL_SEED` and
 /// `TERRACE_MODEL_STEPS` choose other numbers.
 pub(crate) fn beside_redis(
     place: Place<'_>,
     seed: u64,
     steps: usize,
     period: usize,
-    mut step: impl FnMut(&SeededRandom, &mut Client, &mut Client, bool),
+    mut step: impl FnMut(&SeededRandom, &mut Client, &mut Client, bool) -> usize,
 ) {
     let Some(redis) = RedisServer::start() else {
         eprintln!("NOT TESTED: redis-server 7.0 is not installed, so its replies are not compared");
@@ -462,6 +504,8 @@ pub(crate) fn beside_redis(
     };
     let seed = number("TERRACE_MODEL_SEED").unwrap_or(seed);
     let steps = number("TERRACE_MODEL_STEPS").map_or(steps, |steps| steps as usize);
+    // A start takes as long as some thousand commands.
+    let period = period.max(steps / 100);
     println!("seed {seed}");
     let dir = tempfile::tempdir().unwrap();
     let random = SeededRandom::new(seed);
@@ -473,10 +517,11 @@ pub(crate) fn beside_redis(
         };
         let mut ours = server.client();
         let mut theirs = Client::connect(redis.address);
-        for index in 0..period.min(left) {
-            step(&random, &mut ours, &mut theirs, index == 0);
+        let mut done = 0;
+        while done < period.min(left) {
+            done += step(&random, &mut ours, &mut theirs, done == 0);
         }
-        left -= period.min(left);
+        left = left.saturating_sub(done);
         server.kill();
     }
 }
@@ -484,10 +529,10 @@ pub(crate) fn beside_redis(
 /// Compares the replies of both servers to `steps` commands of strings, hashes, sets and keys.
 pub(crate) fn compare(place: Place<'_>, seed: u64, steps: usize, period: usize) {
     let is_typed = !matches!(place, Place::Directory(Layout::Raw));
-    let mut run = Run { is_typed, is_in_multi: false, log: Vec::new() };
+    let mut run = Run { is_typed, is_in_multi: false, log: VecDeque::new() };
     beside_redis(place, seed, steps, period, |random, ours, theirs, is_new| {
         run.is_in_multi &= !is_new;
-        run.step(random, ours, theirs);
+        run.step(random, ours, theirs)
     });
 }
 

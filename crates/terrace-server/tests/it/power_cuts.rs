@@ -9,6 +9,7 @@
 //! while a second server opens the state after the cut. The variable `TERRACE_CUTS` chooses another
 //! number of moments.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,8 +72,17 @@ fn cut(fs: &MemFs, layout: Layout, ledgers: &Ledgers, seed: u64) {
     }
 }
 
+/// Maximum number of moments of a directory, whose objects become longer.
+const MAX_MOMENTS: u64 = 20;
+
 fn cuts(layout: Layout, moments: u64) {
     let moments = crate::model::number("TERRACE_CUTS").unwrap_or(moments);
+    for first in (0..moments).step_by(MAX_MOMENTS as usize) {
+        cuts_of_directory(layout, first..moments.min(first + MAX_MOMENTS));
+    }
+}
+
+fn cuts_of_directory(layout: Layout, seeds: Range<u64>) {
     let fs = Arc::new(MemFs::new());
     let server = start(Arc::clone(&fs), layout);
     let ledgers: Ledgers = [Ledger::default(); CLIENTS].map(Mutex::new);
@@ -83,7 +93,7 @@ fn cuts(layout: Layout, moments: u64) {
             let is_stopped = &is_stopped;
             scope.spawn(move || ledger::write(&mut client, id, layout, ledger, is_stopped));
         }
-        for seed in 0..moments {
+        for seed in seeds {
             std::thread::sleep(Duration::from_millis(10 + seed * 7 % 20));
             cut(&fs, layout, &ledgers, seed);
         }

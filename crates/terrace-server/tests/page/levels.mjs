@@ -41,7 +41,7 @@ export function levels(name, now, large, edit, edits) {
     const own = tables.filter((table) => table[1] === level);
     const bytes = own.reduce((sum, table) => sum + table[4], 0);
     const limit = level === 0 ? null : 16 * MIB * 8 ** (level - 1) * (large ? 6 : 1);
-    return { level, bytes, limit, files: own.length, filesLimit: level === 0 ? 36 : null, score: level === 0 ? level0 / 4 : bytes / limit };
+    return { level, bytes, limit, files: own.length, runs: level === 0 ? own.length : 1, runsLimit: level === 0 ? 36 : null, score: level === 0 ? level0 / 4 : bytes / limit };
   });
   return {
     edit, edits, at: now - (edits - 1 - edit) * 20000, keyRange: { smallest: record("AD/Andorra"), largest: record("ZW/Harare") },

@@ -53,7 +53,7 @@ const STALLS = [
     },
     plant: (server) => server.slow("terrace-compac", 100_000),
     // The delay ends in a stop if compactions stay slow.
-    health: /^writes (delayed: compactions lag,|wait for a compaction:) level 0 has \d+ of 36 files/,
+    health: /^writes (delayed: compactions lag,|wait for a compaction:) level 0 has \d+ of 36 runs/,
     marks: { figures: ["writes (delayed|stopped)"], levels: ["0"], charts: ["stalls"], causes: ["delayed: compactions lag"] },
   },
   {

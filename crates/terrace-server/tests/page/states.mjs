@@ -33,7 +33,7 @@ export const STATES = {
   "level-0-full": () => ({
     writes: 1900, p99Us: 9800, longestUs: 88000, compactionReadBytes: 21 * MIB, compactionWrittenBytes: 19 * MIB,
     stalls: [{ cause: "delayed", seconds: 0.61 }], level0: 34, delayedWriteRate: 2.4 * MIB,
-    health: { state: "warn", cause: "delayed", level: 0, words: "writes delayed: level 0 has 34 of 36 files" },
+    health: { state: "warn", cause: "delayed", level: 0, words: "writes delayed: level 0 has 34 of 36 runs" },
   }),
   "disk-full": () => ({
     writes: 0, failedWrites: 9600, commands: 38000, flushBytes: 0, compactionReadBytes: 0, compactionWrittenBytes: 0, free: 0, immutable: 1,

@@ -16,7 +16,7 @@ check("starved-flush", {
   figures: ["writes waiting"], levels: ["mem"], charts: ["stalls", "compactions"], causes: ["waited for a flush"],
 });
 check("level-0-full", {
-  health: "warn", words: "writes delayed: level 0 has 34 of 36 files",
+  health: "warn", words: "writes delayed: level 0 has 34 of 36 runs",
   figures: ["writes delayed"], levels: ["0"], charts: ["stalls"], causes: ["delayed: compactions lag"],
 });
 check("disk-full", {

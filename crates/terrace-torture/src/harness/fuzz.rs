@@ -20,8 +20,13 @@ pub(super) const FUZZ: Harness = Harness {
 };
 
 fn run(seed: u64, counters: &Counters) -> Result<(), String> {
+    let target = &TARGETS[Rng::new(seed).below(TARGETS.len() as u64) as usize];
+    run_target(target, seed, counters)
+}
+
+/// Runs one case of `target`.
+pub(crate) fn run_target(target: &'static Target, seed: u64, counters: &Counters) -> Result<(), String> {
     let mut rng = Rng::new(seed);
-    let target = &TARGETS[rng.below(TARGETS.len() as u64) as usize];
     let progress = AtomicU32::new(0);
     let (done_sender, done_receiver) = channel();
     std::thread::scope(|scope| {

@@ -77,16 +77,19 @@ pub enum MemtableState {
 pub struct LevelStats {
     /// Number of tables.
     pub files: usize,
+    /// Number of sorted runs. The tables of one flush into level 0 are one run, and so are all
+    /// tables of another level.
+    pub runs: usize,
     /// Bytes of the tables.
     pub bytes: u64,
     /// Bytes above which the level needs a compaction. None for level 0 and the deepest level with
     /// tables.
     pub max_bytes: Option<u64>,
-    /// Number of tables at which the level needs a compaction, which is greater while a load is
+    /// Number of runs at which the level needs a compaction, which is greater while a load is
     /// running. None for other levels than 0.
-    pub compaction_files: Option<usize>,
-    /// Number of tables at which writes wait for a compaction. None for other levels than 0.
-    pub max_files: Option<usize>,
+    pub compaction_runs: Option<usize>,
+    /// Number of runs at which writes wait for a compaction. None for other levels than 0.
+    pub max_runs: Option<usize>,
     /// Time of the flushes and compactions into this level.
     pub time: Duration,
     /// Bytes that they read.
@@ -145,13 +148,13 @@ pub struct CompactionStatus {
 
 impl LevelStats {
     /// Describes levels with these numbers and bytes of tables, with their limits. Missing levels
-    /// are empty, and the work of the levels is 0.
+    /// are empty, and the work of the levels is 0. Each table of level 0 counts as a run.
     ///
     /// ```
     /// use terrace::LevelStats;
     ///
     /// let levels = LevelStats::of_tables(&[(3, 12_000_000), (0, 0), (9, 60_000_000)]);
-    /// assert_eq!((levels[0].files, levels[0].max_files), (3, Some(36)));
+    /// assert_eq!((levels[0].runs, levels[0].max_runs), (3, Some(36)));
     /// assert_eq!(levels[1].max_bytes, Some(12_000_000)); // a fifth of level 2
     /// assert_eq!(levels[2].max_bytes, None); // the deepest level
     /// ```
@@ -164,12 +167,13 @@ impl LevelStats {
             .map(|(level, (files, bytes))| LevelStats {
                 files,
                 bytes,
+                runs: if level == 0 { files } else { files.min(1) },
                 max_bytes: (level > 0)
                     .then(|| targets.max_bytes(level, MaxLevelSizes::Larger))
                     .filter(|bytes| bytes.is_finite())
                     .map(|bytes| bytes as u64),
-                compaction_files: (level == 0).then_some(L0_COMPACTION_TRIGGER),
-                max_files: (level == 0).then_some(Level0Limits::DEFAULT.stop),
+                compaction_runs: (level == 0).then_some(L0_COMPACTION_TRIGGER),
+                max_runs: (level == 0).then_some(Level0Limits::DEFAULT.stop),
                 ..LevelStats::default()
             })
             .collect()
@@ -336,9 +340,10 @@ impl DbInner {
             })
             .collect();
         let limits = &self.compaction_limits.level_0;
-        stats.levels[0].max_files = Some(limits.stop);
+        stats.levels[0].runs = version.level_0_runs();
+        stats.levels[0].max_runs = Some(limits.stop);
         if state.load_state.is_load_running() {
-            stats.levels[0].compaction_files = Some(limits.run);
+            stats.levels[0].compaction_runs = Some(limits.run);
         }
         stats.running_compaction = state.running_compaction.as_ref().map(|running| CompactionStatus {
             level: running.level,

@@ -9,7 +9,11 @@
 //! function here, and a row in [`MODELS`]. The models of whole databases are too large for all
 //! schedules. They explore all schedules with few preemptions, which reveal most bugs.
 //!
-//! Loom does not see the counts inside of `Arc`, the steps of arc_swap, or the kernel.
+//! Loom does not see the counts inside of `Arc`, the steps of arc_swap, or the kernel. It knows
+//! only the latest access to an atomic. If a thread loads it directly before a store or an
+//! exchange, schedules with this store before the earlier loads of other threads are missing. So a
+//! model that needs such a schedule stores without a load. Break the invariant of a new model once
+//! to see it fail.
 
 #![allow(
     clippy::unwrap_used,

@@ -8,13 +8,17 @@ use crate::sync::Arc;
 
 /// A compaction installs a read state without the versions that are too old for the visible
 /// sequence number.
+///
+/// The writer does not load the sequence number before it stores the next one. Loom knows only the
+/// latest access to an atomic. A load of the writer itself would hide the earlier loads of the
+/// other threads, and loom would not explore the store before them.
 pub(super) fn reader_beside_install() {
     // The read state of the model is the smallest sequence number at which it can be read.
     let read_state = Arc::new(ReadStateCell::new(1, 1));
     let snapshots = Arc::new(SnapshotList::default());
     let writer = {
         let read_state = Arc::clone(&read_state);
-        thread::spawn(move || (2..4).for_each(|sequence| read_state.publisher().publish(sequence, sequence)))
+        thread::spawn(move || (2..4).for_each(|sequence| read_state.publisher().publish_exclusive(sequence)))
     };
     let compaction = {
         let read_state = Arc::clone(&read_state);

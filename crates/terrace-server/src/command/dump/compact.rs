@@ -15,9 +15,6 @@ const LISTPACK_HEADER: usize = 6;
 /// Size of the header of a ziplist, in bytes.
 const ZIPLIST_HEADER: usize = 10;
 
-/// Maximum number of entries. Redis converts values with more entries.
-const MAX_ENTRIES: usize = 1 << 20;
-
 /// Reader of entries.
 struct Entries<'a> {
     rest: &'a [u8],
@@ -51,15 +48,15 @@ fn signed(bytes: &[u8]) -> i64 {
     (number << unused) as i64 >> unused
 }
 
-/// Returns the entries of a listpack, or None if it is damaged.
-pub(super) fn listpack(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+/// Returns the entries of a listpack, or None if it is damaged or has more than `max`.
+pub(super) fn listpack(bytes: &[u8], max: usize) -> Option<Vec<Vec<u8>>> {
     let size = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
     let mut entries = Entries { rest: bytes.get(LISTPACK_HEADER..)? };
     let mut found = Vec::new();
     while *entries.rest.first()? != END {
         let before = entries.rest.len();
         found.push(listpack_entry(&mut entries)?);
-        if found.len() > MAX_ENTRIES {
+        if found.len() > max {
             return None;
         }
         let backwards = backwards_len(before - entries.rest.len());
@@ -175,8 +172,8 @@ fn backwards_len(size: usize) -> usize {
     }
 }
 
-/// Returns the entries of a ziplist, or None if it is damaged.
-pub(super) fn ziplist(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+/// Returns the entries of a ziplist, or None if it is damaged or has more than `max`.
+pub(super) fn ziplist(bytes: &[u8], max: usize) -> Option<Vec<Vec<u8>>> {
     let size = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
     let mut entries = Entries { rest: bytes.get(ZIPLIST_HEADER..)? };
     let mut found = Vec::new();
@@ -185,7 +182,7 @@ pub(super) fn ziplist(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
             entries.bytes(4)?;
         }
         found.push(ziplist_entry(&mut entries)?);
-        if found.len() > MAX_ENTRIES {
+        if found.len() > max {
             return None;
         }
     }
@@ -214,13 +211,13 @@ fn ziplist_entry(entries: &mut Entries<'_>) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the members of an intset, or None if it is damaged.
-pub(super) fn intset(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+/// Returns the members of an intset, or None if it is damaged or has more than `max`.
+pub(super) fn intset(bytes: &[u8], max: usize) -> Option<Vec<Vec<u8>>> {
     let (size, rest) = bytes.split_first_chunk::<4>()?;
     let (count, rest) = rest.split_first_chunk::<4>()?;
     let size = u32::from_le_bytes(*size) as usize;
     let count = u32::from_le_bytes(*count) as usize;
-    if count > MAX_ENTRIES || !matches!(size, 2 | 4 | 8) || rest.len() != count.checked_mul(size)? {
+    if count > max || !matches!(size, 2 | 4 | 8) || rest.len() != count.checked_mul(size)? {
         return None;
     }
     Some(rest.chunks_exact(size).map(|bytes| signed(bytes).to_string().into_bytes()).collect())
@@ -243,9 +240,9 @@ mod tests {
         let expected: Vec<Vec<u8>> = vec![b"ab".to_vec(), b"7".to_vec(), b"-1".to_vec()];
         let mut bytes = bytes.to_vec();
         bytes[0] = bytes.len() as u8;
-        assert_eq!(listpack(&bytes), Some(expected));
+        assert_eq!(listpack(&bytes, 3), Some(expected));
         for len in 0..bytes.len() {
-            assert_eq!(listpack(&bytes[..len]), None);
+            assert_eq!(listpack(&bytes[..len], 3), None);
         }
     }
 
@@ -258,13 +255,16 @@ mod tests {
         texts.iter().for_each(|text| writer.text(text));
         let numbers = numbers.iter().map(|number| number.to_string().into_bytes());
         let expected: Vec<Vec<u8>> = numbers.chain(texts.iter().cloned()).collect();
-        assert_eq!(listpack(&writer.finish()), Some(expected));
+        assert_eq!(listpack(&writer.finish(), 100), Some(expected));
     }
 
     #[test]
     fn members_of_an_intset() {
-        assert_eq!(intset(b"\x02\0\0\0\x02\0\0\0\xff\xff\x05\0"), Some(vec![b"-1".to_vec(), b"5".to_vec()]));
-        assert_eq!(intset(b"\x03\0\0\0\x00\0\0\0"), None);
-        assert_eq!(intset(b"\x08\0\0\0\xff\xff\xff\xff"), None);
+        assert_eq!(
+            intset(b"\x02\0\0\0\x02\0\0\0\xff\xff\x05\0", 2),
+            Some(vec![b"-1".to_vec(), b"5".to_vec()])
+        );
+        assert_eq!(intset(b"\x03\0\0\0\x00\0\0\0", 2), None);
+        assert_eq!(intset(b"\x08\0\0\0\xff\xff\xff\xff", 2), None);
     }
 }

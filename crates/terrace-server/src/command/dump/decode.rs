@@ -10,6 +10,9 @@ use crate::resp::{Limits, parse_double};
 
 /// Maximum size of all parts of a value in memory, in bytes.
 const MAX_VALUE: usize = 256 << 20;
+/// Number of entries of compact encodings that a value may have beyond one for each byte of its
+/// payload. Compressed payloads have fewer bytes than entries. An entry takes about 60 bytes.
+const MORE_ENTRIES: usize = 1 << 20;
 
 /// Decoded value.
 #[derive(Debug, PartialEq)]
@@ -33,16 +36,14 @@ pub(super) fn value(payload: &[u8]) -> Option<DumpedValue> {
         value_type::HASH => DumpedValue::Hash(pairs(reader.strings(2)?)?),
         value_type::SORTED_SET => DumpedValue::SortedSet(reader.scored(Reader::binary_score)?),
         value_type::SORTED_SET_TEXT => DumpedValue::SortedSet(reader.scored(Reader::text_score)?),
-        value_type::SET_INTSET => DumpedValue::Set(compact::intset(&reader.string()?)?),
-        value_type::HASH_LISTPACK => DumpedValue::Hash(pairs(compact::listpack(&reader.string()?)?)?),
-        value_type::HASH_ZIPLIST => DumpedValue::Hash(pairs(compact::ziplist(&reader.string()?)?)?),
+        value_type::SET_INTSET => DumpedValue::Set(reader.compact(compact::intset)?),
+        value_type::HASH_LISTPACK => DumpedValue::Hash(pairs(reader.compact(compact::listpack)?)?),
+        value_type::HASH_ZIPLIST => DumpedValue::Hash(pairs(reader.compact(compact::ziplist)?)?),
         value_type::SORTED_SET_LISTPACK => {
-            DumpedValue::SortedSet(scored(compact::listpack(&reader.string()?)?)?)
+            DumpedValue::SortedSet(scored(reader.compact(compact::listpack)?)?)
         }
-        value_type::SORTED_SET_ZIPLIST => {
-            DumpedValue::SortedSet(scored(compact::ziplist(&reader.string()?)?)?)
-        }
-        value_type::LIST_ZIPLIST => DumpedValue::List(compact::ziplist(&reader.string()?)?),
+        value_type::SORTED_SET_ZIPLIST => DumpedValue::SortedSet(scored(reader.compact(compact::ziplist)?)?),
+        value_type::LIST_ZIPLIST => DumpedValue::List(reader.compact(compact::ziplist)?),
         value_type::LIST_QUICKLIST => DumpedValue::List(reader.quicklist(false)?),
         value_type::LIST_QUICKLIST_2 => DumpedValue::List(reader.quicklist(true)?),
         value_type::STREAM => DumpedValue::Stream(stream::decode(&mut reader, 1)?),
@@ -90,17 +91,22 @@ enum Len {
     Special(u8),
 }
 
+/// Decoder of a compact encoding, with the maximum number of entries.
+type CompactDecoder = fn(&[u8], usize) -> Option<Vec<Vec<u8>>>;
+
 /// Reader of a payload.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
     /// Size of the parts so far in memory, in bytes.
     used: usize,
+    /// Number of entries of compact encodings that may follow.
+    entries_left: usize,
 }
 
 impl<'a> Reader<'a> {
     /// Reader at the start of `rest`.
     pub(super) fn new(rest: &'a [u8]) -> Reader<'a> {
-        Reader { rest, used: 0 }
+        Reader { rest, used: 0, entries_left: rest.len() + MORE_ENTRIES }
     }
 
     fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
@@ -199,6 +205,18 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Entries of the next string, which has a compact encoding.
+    pub(super) fn compact(&mut self, decode: CompactDecoder) -> Option<Vec<Vec<u8>>> {
+        let part = self.string()?;
+        self.entries(decode, &part)
+    }
+
+    fn entries(&mut self, decode: CompactDecoder, part: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let entries = decode(part, self.entries_left)?;
+        self.entries_left -= entries.len();
+        Some(entries)
+    }
+
     /// Parts of a list. In the second version, each has a number: 1 for one element, 2 for a
     /// listpack.
     fn quicklist(&mut self, is_second: bool) -> Option<Vec<Vec<u8>>> {
@@ -208,13 +226,10 @@ impl<'a> Reader<'a> {
             let container = if is_second { self.len()? } else { 0 };
             let part = self.string()?;
             match container {
-                0 => elements.extend(compact::ziplist(&part)?),
+                0 => elements.extend(self.entries(compact::ziplist, &part)?),
                 1 => elements.push(part),
-                2 => elements.extend(compact::listpack(&part)?),
+                2 => elements.extend(self.entries(compact::listpack, &part)?),
                 _ => return None,
-            }
-            if elements.len() > MAX_VALUE / size_of::<Vec<u8>>() {
-                return None;
             }
         }
         Some(elements)
@@ -255,6 +270,39 @@ mod tests {
         // Announced lengths without their bytes.
         assert_eq!(value(b"\x01\x81\xff\xff\xff\xff\xff\xff\xff\xff"), None);
         assert_eq!(value(b"\x00\xc3\x01\x80\x7f\xff\xff\xff\x00"), None);
+    }
+
+    /// Payload of a list with compressed ziplists of `count` entries each as its parts.
+    fn compressed_list(parts: usize, count: usize) -> Vec<u8> {
+        // Literals: the header of the ziplist and one entry. Then copies of the entry, and the end.
+        let size = 10 + 2 * count + 1;
+        let mut bytes = (size as u32).to_le_bytes().to_vec();
+        bytes.extend([0; 6]);
+        bytes.extend([0, 0xf2]);
+        let mut compressed = vec![bytes.len() as u8 - 1];
+        compressed.extend(&bytes);
+        for _ in 0..(count - 1) / 132 {
+            compressed.extend([0xe0, 255, 1]);
+        }
+        compressed.extend([0, 0xff]);
+        let mut payload = vec![value_type::LIST_QUICKLIST, 0x80];
+        payload.extend((parts as u32).to_be_bytes());
+        for _ in 0..parts {
+            payload.extend([0xc3, 0x80]);
+            payload.extend((compressed.len() as u32).to_be_bytes());
+            payload.push(0x80);
+            payload.extend((size as u32).to_be_bytes());
+            payload.extend(&compressed);
+        }
+        payload
+    }
+
+    #[test]
+    fn received_bytes_bound_the_entries() {
+        let count = 1 + 132 * 1000;
+        let honest = value(&compressed_list(7, count));
+        assert!(matches!(honest, Some(DumpedValue::List(elements)) if elements.len() == 7 * count));
+        assert_eq!(value(&compressed_list(9, count)), None);
     }
 
     #[test]

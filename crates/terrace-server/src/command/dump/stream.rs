@@ -157,7 +157,7 @@ pub(super) fn decode(reader: &mut Reader<'_>, version: u8) -> Option<StreamValue
     let mut stream = StreamValue { is_legacy: version == 1, ..StreamValue::default() };
     for _ in 0..reader.len()? {
         let first = StreamId::from_bytes(&reader.string()?)?;
-        let list = compact::listpack(&reader.string()?)?;
+        let list = reader.compact(compact::listpack)?;
         reader.charge(list.len() * size_of::<Vec<u8>>())?;
         decode_node(reader, first, list.into_iter(), &mut stream.entries)?;
     }
@@ -325,7 +325,7 @@ mod tests {
         for number in 0..1000 {
             [HAS_SAME_FIELDS, number, 0, 7, 4].iter().for_each(|number| list.integer(*number));
         }
-        let entries = compact::listpack(&list.finish()).unwrap();
+        let entries = compact::listpack(&list.finish(), usize::MAX).unwrap();
         let mut found = Vec::new();
         let decoded = decode_node(&mut Reader::new(b""), StreamId::MIN, entries.into_iter(), &mut found);
         assert!(decoded.is_none() && found.len() < 300);
