@@ -8,6 +8,7 @@
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::command;
@@ -160,11 +161,19 @@ fn help_words(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
+/// Joins the paragraphs of a message of the parser: the error, its tips, and the usage.
+fn one_line(message: &str) -> String {
+    let message = message.strip_prefix("error: ").unwrap_or(message).trim_end();
+    let paragraphs = message.split("\n\n").map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    paragraphs.collect::<Vec<_>>().join("; ")
+}
+
 /// Parses `args`, the first of which is the program's name, and executes the command.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> CommandResult {
     let matches = match command_line().try_get_matches_from(help_words(args)) {
         Ok(matches) => matches,
-        Err(e) if e.use_stderr() => e.exit(),
+        Err(e) if e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => e.exit(),
+        Err(e) if e.use_stderr() => return Err(Failure::Usage(one_line(&e.render().to_string()))),
         // Help and version go to standard output, so a write error there is reported.
         Err(e) => {
             terminal::check_output()?;

@@ -15,7 +15,7 @@ use terrace_format::comparator::{IndexedDb, bytewise};
 use terrace_format::compress::{self, CODECS};
 use terrace_format::filename::FileName;
 
-use crate::escape::unescape;
+use crate::escape::{Escaped, unescape};
 use crate::failure::{CORRUPTION_ADVICE, CommandResult, Failure};
 use crate::units::parse_size;
 use crate::{terminal, units};
@@ -93,6 +93,20 @@ impl ComparatorArg {
                 ))
             }
         })
+    }
+
+    /// Returns an error if `from` is after `to` in the order of the database `dir`.
+    pub(crate) fn check_bounds(&self, dir: &Path, from: Option<&[u8]>, to: Option<&[u8]>) -> CommandResult {
+        let (Some(from), Some(to)) = (from, to) else { return Ok(()) };
+        let comparator = (self.named_comparator(dir).comparator)();
+        if comparator.compare(from, to).is_le() {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "--from '{}' is after --to '{}', expected the first key of the range and its end",
+            Escaped(from),
+            Escaped(to)
+        )))
     }
 
     /// Returns the comparator of the command line, otherwise that of the database `dir` if it is
@@ -286,7 +300,12 @@ impl PathContents {
     pub(crate) fn inspect(options: &Options, dir: &Path) -> Result<PathContents, Failure> {
         let fs = &options.env.fs;
         if !fs.is_dir(dir)? {
-            return Ok(if fs.exists(dir)? { PathContents::File } else { PathContents::Missing });
+            if fs.exists(dir)? {
+                return Ok(PathContents::File);
+            }
+            #[cfg(feature = "store")]
+            crate::store::check_no_address(dir)?;
+            return Ok(PathContents::Missing);
         }
         let names = fs.list(dir)?;
         if fs.exists(&dir.join(FileName::Current.to_string()))? {
@@ -505,13 +524,15 @@ pub(crate) struct KeyRangeArgs {
 }
 
 impl KeyRangeArgs {
-    /// Options for an iterator over the range.
-    pub(crate) fn read_options(&self) -> Result<ReadOptions, Failure> {
+    /// Options for an iterator over the range in `database`.
+    pub(crate) fn read_options(&self, database: &DatabaseArgs) -> Result<ReadOptions, Failure> {
         let encoding = &self.encoding;
         let mut options = ReadOptions::default().fill_cache(false);
         options.lower_bound = encoding.decode_optional(self.from.as_ref())?;
         options.upper_bound = encoding.decode_optional(self.to.as_ref())?;
         options.prefix = encoding.decode_optional(self.prefix.as_ref())?;
+        let lower = options.lower_bound.as_deref();
+        database.comparator.check_bounds(&database.dir, lower, options.upper_bound.as_deref())?;
         Ok(options)
     }
 }
@@ -539,7 +560,7 @@ impl KeyEncodingArgs {
         } else {
             unescape(text).map_err(|e| e.to_string())
         };
-        bytes.map_err(|reason| Failure::Usage(format!("'{}': {reason}", crate::escape::Escaped(text))))
+        bytes.map_err(|reason| Failure::Usage(format!("'{}': {reason}", Escaped(text))))
     }
 
     /// Decodes an optional argument.

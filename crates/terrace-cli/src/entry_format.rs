@@ -20,7 +20,7 @@ use data_encoding::{BASE64, HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde_json::{Map, Value};
 
 use crate::escape::{Escaped, is_unprintable, unescape};
-use crate::failure::Failure;
+use crate::failure::{CommandResult, Failure};
 use crate::input::Input;
 
 /// Format of a line.
@@ -176,6 +176,8 @@ pub(crate) struct EntryReader {
     input: Input,
     format: Format,
     line: Vec<u8>,
+    /// First entry, if it was read before the first call of `next`.
+    first: Option<KeyValue>,
 }
 
 impl EntryReader {
@@ -186,11 +188,20 @@ impl EntryReader {
             Some(format) => format,
             None => Format::detect(&mut input)?,
         };
-        Ok(EntryReader { input, format, line: Vec::new() })
+        Ok(EntryReader { input, format, line: Vec::new(), first: None })
+    }
+
+    /// Returns an error if the first line is malformed. The entry is not consumed.
+    pub(crate) fn check_first(&mut self) -> CommandResult {
+        self.first = self.next()?;
+        Ok(())
     }
 
     /// Reads the next entry; `None` at the end of the file.
     pub(crate) fn next(&mut self) -> Result<Option<KeyValue>, Failure> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
         if !self.input.next_line(&mut self.line)? {
             return Ok(None);
         }

@@ -4,23 +4,37 @@
 //! that concern the files of a database are errors.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use terrace_store::migrate::BatchWriter;
 use terrace_store::{
-    KeyRange, OpenOptions, Store, TransactionOptions, WriteBatch, WriteOptions, is_address, open,
+    ENGINES, KeyRange, OpenOptions, Store, TransactionOptions, WriteBatch, WriteOptions, is_address, open,
 };
 
+use crate::command::load::with_loaded;
 use crate::condition::Condition;
 use crate::database::{DamageArgs, DatabaseArgs, KeyRangeArgs, LiveArg, SyncArg};
 use crate::entry_format::{EntryReader, Format};
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
-use crate::units;
 
 /// Failure for a flag that has no meaning for a store.
 pub(crate) fn needs_directory(flag: &str) -> Failure {
     Failure::Usage(format!("{flag}: only for the directory of a database, not for the address of a store"))
+}
+
+/// Returns an error if the missing path `dir` is the address of a store, or looks like one.
+pub(crate) fn check_no_address(dir: &Path) -> CommandResult {
+    let text = dir.display().to_string();
+    if is_address(&text) {
+        return Err(Failure::Usage(format!(
+            "{text}: the address of a store, expected the directory of a database"
+        )));
+    }
+    let Some((scheme, _)) = text.split_once("://") else { return Ok(()) };
+    let known: Vec<&str> = ENGINES.iter().map(|engine| engine.form).collect();
+    Err(Failure::Usage(format!("{text}: '{scheme}' is no engine, expected one of {}", known.join(" "))))
 }
 
 impl DatabaseArgs {
@@ -35,14 +49,16 @@ impl DatabaseArgs {
 }
 
 impl KeyRangeArgs {
-    /// The range for an iterator of a store.
-    pub(crate) fn key_range(&self) -> Result<KeyRange, Failure> {
+    /// The range for an iterator of the store `database`.
+    pub(crate) fn key_range(&self, database: &DatabaseArgs) -> Result<KeyRange, Failure> {
         let encoding = &self.encoding;
         if let Some(prefix) = encoding.decode_optional(self.prefix.as_ref())? {
             return Ok(KeyRange::prefix(prefix));
         }
-        let start = encoding.decode_optional(self.from.as_ref())?.unwrap_or_default();
-        Ok(KeyRange { start, end: encoding.decode_optional(self.to.as_ref())? })
+        let from = encoding.decode_optional(self.from.as_ref())?;
+        let end = encoding.decode_optional(self.to.as_ref())?;
+        database.comparator.check_bounds(&database.dir, from.as_deref(), end.as_deref())?;
+        Ok(KeyRange { start: from.unwrap_or_default(), end })
     }
 }
 
@@ -159,9 +175,7 @@ pub(crate) fn load(
     let mut writer = BatchWriter::new(store).options(options);
     let outcome = load_with(&mut writer, &mut entries, &mut progress);
     let loaded = writer.written();
-    outcome
-        .map(|()| loaded)
-        .map_err(|failure| failure.with_note(&format!("loaded before the error: {}", units::entries(loaded))))
+    outcome.map(|()| loaded).map_err(|failure| with_loaded(failure, loaded))
 }
 
 fn load_with(

@@ -58,6 +58,9 @@ pub enum Error {
     /// ([`OpenOptions::create_if_missing`](crate::OpenOptions::create_if_missing)).
     #[error("no store: {0}")]
     Missing(String),
+    /// The target of a copy has entries, and the copy may not continue an earlier one.
+    #[error("invalid argument: the target has entries already")]
+    TargetHasEntries,
     /// Stored bytes do not have the expected form.
     #[error("corruption: {0}")]
     Corruption(String),

@@ -54,13 +54,13 @@ pub type MigrateProgress<'a> = &'a mut dyn FnMut(u64);
 ///
 /// # Errors
 ///
-/// [`Error::InvalidArgument`] if the target has entries and `resume` is false. With `resume`, the
-/// copy starts after the last key of the target. [`Error::InvalidArgument`] also for an entry that
+/// [`Error::TargetHasEntries`] if the target has entries and `resume` is false. With `resume`, the
+/// copy starts after the last key of the target. [`Error::InvalidArgument`] for an entry that
 /// exceeds the limits of the target; it names the key.
 pub fn copy(from: &dyn Store, to: &dyn Store, resume: bool, progress: MigrateProgress<'_>) -> Result<u64> {
     let last = last_key(to)?;
     if last.is_some() && !resume {
-        return Err(Error::InvalidArgument("the target has entries already; resume continues a copy".into()));
+        return Err(Error::TargetHasEntries);
     }
     let start = last.as_deref().map(successor).unwrap_or_default();
     let mut source = from.iter(&KeyRange { start, end: None })?;

@@ -37,9 +37,9 @@ impl Count {
         #[cfg(feature = "store")]
         if let Some(address) = self.database.address()? {
             let store = store::open_for_reading(address, &LiveArg::default(), &self.damage)?;
-            return store::count(&*store, &self.range.key_range()?);
+            return store::count(&*store, &self.range.key_range(&self.database)?);
         }
-        let options = self.range.read_options()?;
+        let options = self.range.read_options(&self.database)?;
         let db = self.database.open_read_only(&self.damage)?;
         let mut entries = db.raw_iter_with(&options);
         entries.seek_to_first();

@@ -44,6 +44,7 @@ impl Run for Delete {
         let key = self.encoding.decode_optional(self.key.as_ref())?;
         let from = self.encoding.decode_optional(self.from.as_ref())?;
         let to = self.encoding.decode_optional(self.to.as_ref())?;
+        self.database.comparator.check_bounds(&self.database.dir, from.as_deref(), to.as_deref())?;
         let condition = self.encoding.decode_optional(self.if_value.as_ref())?.map(Condition::Value);
         #[cfg(feature = "store")]
         if let Some(address) = self.database.address()? {

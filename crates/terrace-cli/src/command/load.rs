@@ -96,8 +96,9 @@ impl From<InputFormat> for Option<Format> {
 
 impl Run for Load {
     fn run(mut self) -> CommandResult {
-        // Opens the file first, so that a missing file does not leave a new database.
-        let entries = EntryReader::open(&self.file, self.format.into())?;
+        // Reads the file first, so that a missing or foreign file does not leave a new database.
+        let mut entries = EntryReader::open(&self.file, self.format.into())?;
+        entries.check_first().map_err(|failure| with_loaded(failure, 0))?;
         let started = terrace_env::SystemClock.monotonic();
         #[cfg(feature = "store")]
         if let Some(address) = self.database.address()? {
@@ -117,9 +118,7 @@ impl Run for Load {
             true => load_in_bulk(&db, entries, &mut loaded),
             false => load(&db, entries, &self.sync.write_options(), &mut loaded),
         };
-        outcome.map_err(|failure| {
-            failure.with_note(&format!("loaded before the error: {}", units::entries(loaded)))
-        })?;
+        outcome.map_err(|failure| with_loaded(failure, loaded))?;
         if self.file_format.compression.is_some() {
             // A database without tables does not show its codec.
             db.flush()?;
@@ -127,6 +126,11 @@ impl Run for Load {
         db.close()?;
         report(loaded, started)
     }
+}
+
+/// Appends the number of the entries that the database has got.
+pub(crate) fn with_loaded(failure: Failure, loaded: u64) -> Failure {
+    failure.with_note(&format!("loaded before the error: {}", units::entries(loaded)))
 }
 
 /// Prints the number of entries and the speed of a load.

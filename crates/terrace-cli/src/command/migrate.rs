@@ -56,7 +56,7 @@ impl Run for Migrate {
         let source = open(&from, &OpenOptions::default().read_only(true))?;
         let target = open(&to, &OpenOptions::default().create_if_missing(true))?;
         let copied = with_progress("copying", |progress| copy(&*source, &*target, self.resume, progress));
-        let copied = copied.map_err(|error| advise_resume(error, self.resume))?;
+        let copied = copied.map_err(advise_resume)?;
         terminal::note(format_args!("copied: {}", units::entries(copied)));
         let passed = catch_up(&*source, &*target)?;
         if self.no_cut_over {
@@ -71,19 +71,23 @@ impl Run for Migrate {
     }
 }
 
-/// Returns the address of a directory or of a store.
+/// Returns the address of a directory or of a store. An unknown engine is no directory.
 fn address_of(argument: &str) -> String {
-    if is_address(argument) {
+    if is_address(argument) || argument.contains("://") {
         argument.to_owned()
     } else {
         format!("local:{}", Path::new(argument).display())
     }
 }
 
-fn advise_resume(error: terrace_store::Error, has_resumed: bool) -> Failure {
-    let is_unused = matches!(error, terrace_store::Error::InvalidArgument(_)) && !has_resumed;
-    let failure = Failure::from(error);
-    if is_unused { failure } else { failure.with_note("--resume continues after the last copied key") }
+/// Names the option that continues a copy, unless the same error would occur again.
+fn advise_resume(error: terrace_store::Error) -> Failure {
+    let advice = match error {
+        terrace_store::Error::InvalidArgument(_) => return error.into(),
+        terrace_store::Error::TargetHasEntries => "--resume continues an earlier copy",
+        _ => "--resume continues after the last copied key",
+    };
+    Failure::from(error).with_note(advice)
 }
 
 /// Calls `work` with a receiver of its progress.

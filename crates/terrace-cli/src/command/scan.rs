@@ -49,9 +49,9 @@ impl Run for Scan {
                 is_without_values: self.keys_only,
                 limit: self.limit,
             };
-            return print.entries(&*store, &self.range.key_range()?, &mut terminal::output());
+            return print.entries(&*store, &self.range.key_range(&self.database)?, &mut terminal::output());
         }
-        let options = self.range.read_options()?;
+        let options = self.range.read_options(&self.database)?;
         let db = self.database.open_for_reading(&self.live, &self.damage)?;
         let mut entries = db.raw_iter_with(&options);
         if self.reverse {

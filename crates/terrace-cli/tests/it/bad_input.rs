@@ -101,6 +101,60 @@ fn negative_number_as_key() {
     trial.run("scan db --from -5").assert_output(0, "-5\tcold\n");
 }
 
+/// Regression: the result of a range whose bounds were exchanged was empty, like that of a range
+/// without entries.
+#[test]
+fn reversed_range() {
+    let trial = CliTest::with_entries("a\t1\nz\t2\n");
+    let message = "--from 'z' is after --to 'a', expected the first key of the range and its end";
+    for command in ["scan", "count", "delete"] {
+        trial.run(&format!("{command} db --from z --to a")).assert_error(2, message);
+    }
+    let message = r"--from '\xff' is after --to '\x00', expected the first key of the range and its end";
+    trial.run("scan db --hex --from ff --to 00").assert_error(2, message);
+    trial.run("scan db --from a --to a").assert_output(0, "");
+    trial.run("count db").assert_output(0, "2\n");
+}
+
+/// Regression: a load of a foreign file left a new database without entries.
+#[test]
+fn malformed_first_line_creates_nothing() {
+    let trial = CliTest::new();
+    let message = "standard input:1: no tab, expected key, tab, value; loaded before the error: 0 entries";
+    for flags in ["", "--bulk always"] {
+        let load = format!("load db - --create --format tsv {flags}");
+        trial.run_with_input(&load, b"foreign\nb\t2\n").assert_error(4, message);
+        assert!(!trial.path("db").exists(), "{load}");
+    }
+    trial
+        .run_with_input("load db - --create --format tsv", b"a\t1\nbad\n")
+        .assert_contains(4, &[":2: no tab"]);
+    trial.run_with_input("load db - --format tsv", b"a\t1\nb\t2\n").assert_output(0, "");
+    trial.run("count db").assert_output(0, "2\n");
+}
+
+/// Regression: the messages of the parser had several lines and another beginning than all others.
+#[test]
+fn usage_errors_are_one_line() {
+    let trial = CliTest::with_entries("a\t1\n");
+    trial.run("get db").assert_error(
+        2,
+        "the following required arguments were not provided: <KEY>; Usage: terrace get <DB> <KEY>; \
+         For more information, try '--help'.",
+    );
+    for (line, part) in [
+        ("frobnicate", "Usage: terrace COMMAND"),
+        ("gett db a", "tip: a similar subcommand exists: 'get'; Usage: "),
+        ("scan db --limt 1", "tip: a similar argument exists: '--limit'; Usage: terrace scan"),
+        ("scan db --format xml", "[possible values: tsv, jsonl, hex]; "),
+        ("delete db", "Usage: terrace delete"),
+    ] {
+        let refused = trial.run(line);
+        refused.assert_contains(2, &[part, "--help"]);
+        assert_eq!(refused.err.lines().count(), 1, "{refused:?}");
+    }
+}
+
 #[test]
 fn usage_errors() {
     let trial = CliTest::with_entries("a\t1\n");

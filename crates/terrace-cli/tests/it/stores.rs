@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail if the database fails")]
 
 use std::io::{BufRead, BufReader};
+use std::time::Duration;
 
 use terrace::{Db, Options};
 use terrace_store::ENGINES;
@@ -60,6 +61,47 @@ fn writes_on_a_store() {
 }
 
 #[test]
+fn wrong_ranges_and_files_on_a_store() {
+    let trial = CliTest::new();
+    let refused = trial.run_with_input("load local:db - --create --format tsv", b"foreign\n");
+    refused.assert_contains(4, &["standard input:1: no tab", "loaded before the error: 0 entries"]);
+    assert!(!trial.path("db").exists());
+    trial.run("put local:db b 1 --create").assert_output(0, "");
+    for command in ["scan", "count", "delete"] {
+        let refused = trial.run(&format!("{command} local:db --from z --to a"));
+        refused.assert_contains(2, &["--from 'z' is after --to 'a'"]);
+    }
+    trial.run("count local:db --from b --to b").assert_output(0, "0\n");
+    trial.run("delete local:db --from b --to b").assert_output(0, "");
+    trial.run("count local:db").assert_output(0, "1\n");
+}
+
+/// Regression: the error was that the directory did not exist, or that it could not be created.
+#[test]
+fn address_in_place_of_a_directory() {
+    let trial = CliTest::with_entries("a\t1\n");
+    for command in ["stat", "verify", "compact", "repair", "serve --port 0", "checkpoint copy"] {
+        let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
+        for address in ["local:db", "etcd://127.0.0.1/app"] {
+            let refused = trial.run(&format!("{name} {address} {rest}"));
+            refused.assert_contains(
+                2,
+                &[address, "the address of a store, expected the directory of a database"],
+            );
+        }
+    }
+    let unknown = "'ectd' is no engine, expected one of memory: local:PATH etcd://";
+    for command in ["get A a", "put A a 1 --create", "scan A", "stat A"] {
+        let refused = trial.run(&command.replace('A', "ectd://127.0.0.1/app"));
+        refused.assert_contains(2, &[unknown]);
+    }
+    for command in ["migrate db ectd://127.0.0.1/app", "migrate ectd://127.0.0.1/app db"] {
+        trial.run(command).assert_contains(3, &[unknown]);
+    }
+    assert!(!trial.path("ectd:").exists());
+}
+
+#[test]
 fn flags_of_files_and_unknown_engines() {
     let trial = CliTest::with_entries("a\t1\n");
     trial.run("get local:db a --live").assert_contains(2, &["--live", "not for the address of a store"]);
@@ -88,7 +130,7 @@ fn migration_beside_a_writer_and_its_cut_over() {
     db.put("later", "2").unwrap();
     db.delete("k00007").unwrap();
     db.put("k00008", "changed").unwrap();
-    trial.run("migrate db local:copy").assert_contains(3, &["has entries already"]);
+    trial.run("migrate db local:copy").assert_contains(3, &["has entries already; --resume continues"]);
     trial.run("migrate db local:copy --resume").assert_contains(3, &["LOCK", "--resume continues"]);
     db.close().unwrap();
     let end = trial.run("migrate db local:copy --resume");
@@ -142,6 +184,40 @@ pub(crate) fn check_killed_migrations(target: &str, entries: usize) {
 #[test]
 fn killed_migrations_continue() {
     check_killed_migrations("local:copy", 300_000);
+}
+
+/// The writer of the source ends after the snapshot of the last pass and before the cut-over, so
+/// only the pass under the lock can transfer its last writes.
+#[test]
+fn writes_between_the_last_pass_and_the_lock() {
+    let entries: String = (0..300_000).map(|n| format!("k{n:06}\tv\n")).collect();
+    let trial = CliTest::with_entries(&entries);
+    for attempt in 0..20 {
+        let db = Db::open(trial.path("db"), &Options::default()).unwrap();
+        let mut child = trial.start(&format!("migrate db local:copy{attempt}"));
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("copied:")));
+        for n in 0..20 {
+            db.put(format!("late-{attempt}-{n}"), "1").unwrap();
+            db.delete(format!("k{:06}", 100 * attempt + n)).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        db.close().unwrap();
+        let rest: Vec<String> = lines.collect();
+        if !child.wait().unwrap().success() {
+            // The pass was faster than the writer.
+            assert!(rest.iter().any(|line| line.contains("LOCK")), "{rest:?}");
+            continue;
+        }
+        let from = trial.run("dump db");
+        let to = trial.run(&format!("dump copy{attempt}"));
+        assert!(from.code == 0 && from.out == to.out, "the dumps differ: {rest:?}");
+        // Otherwise, the pass has seen all writes.
+        if rest.iter().any(|line| line.contains("cut-over: ") && !line.contains(" 0 put, 0 deleted")) {
+            return;
+        }
+    }
+    panic!("no write came between the last pass and the lock");
 }
 
 #[test]

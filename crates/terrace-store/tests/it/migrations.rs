@@ -39,7 +39,7 @@ fn between_all_engines() {
             copy(&*source.store, &*target.store, false, &mut |_| {}).unwrap();
             assert_equal(&*source.store, &*target.store);
             let again = copy(&*source.store, &*target.store, false, &mut |_| {});
-            assert!(matches!(again, Err(Error::InvalidArgument(_))), "{} to {}", from.name, to.name);
+            assert!(matches!(again, Err(Error::TargetHasEntries)), "{} to {}", from.name, to.name);
         }
     }
 }
