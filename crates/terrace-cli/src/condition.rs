@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use clap::Args;
 use terrace::{Db, Transaction, TransactionOptions, WriteOptions};
 
-use crate::database::KeyEncodingArgs;
 use crate::escape::Escaped;
 use crate::failure::{CommandResult, Failure};
+use crate::key_args::KeyEncodingArgs;
 
 /// Condition on the current value of a key.
 #[derive(Debug, PartialEq)]

@@ -37,6 +37,7 @@ mod escape;
 mod failure;
 mod file_dump;
 mod input;
+mod key_args;
 mod key_range;
 mod level_chart;
 mod progress;

@@ -14,9 +14,10 @@ use terrace_store::{
 
 use crate::command::load::with_loaded;
 use crate::condition::Condition;
-use crate::database::{DamageArgs, DatabaseArgs, KeyRangeArgs, LiveArg, SyncArg};
+use crate::database::{DamageArgs, DatabaseArgs, LiveArg, SyncArg};
 use crate::entry_format::{EntryReader, Format};
 use crate::failure::{CommandResult, Failure};
+use crate::key_args::KeyRangeArgs;
 use crate::progress::Progress;
 
 /// Failure for a flag that has no meaning for a store.

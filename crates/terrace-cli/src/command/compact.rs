@@ -9,8 +9,9 @@ use terrace::Db;
 use terrace_env::Clock;
 
 use crate::cli::Run;
-use crate::database::{AcceptedCodecs, DatabaseArgs, FileFormatArgs, KeyEncodingArgs, MemoryArgs};
+use crate::database::{AcceptedCodecs, DatabaseArgs, FileFormatArgs, MemoryArgs};
 use crate::failure::CommandResult;
+use crate::key_args::KeyEncodingArgs;
 use crate::progress::Progress;
 use crate::{level_chart, terminal, units};
 

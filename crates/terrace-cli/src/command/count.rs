@@ -5,8 +5,9 @@ use std::io::Write;
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{DamageArgs, DatabaseArgs, KeyRangeArgs};
+use crate::database::{DamageArgs, DatabaseArgs};
 use crate::failure::{CommandResult, Failure};
+use crate::key_args::KeyRangeArgs;
 use crate::terminal;
 #[cfg(feature = "store")]
 use crate::{database::LiveArg, store};

@@ -7,8 +7,9 @@ use clap::{ArgGroup, Args};
 
 use crate::cli::Run;
 use crate::condition::Condition;
-use crate::database::{DatabaseArgs, FileFormatArgs, KeyEncodingArgs, MemoryArgs, SyncArg};
+use crate::database::{DatabaseArgs, FileFormatArgs, MemoryArgs, SyncArg};
 use crate::failure::CommandResult;
+use crate::key_args::KeyEncodingArgs;
 #[cfg(feature = "store")]
 use crate::store;
 

@@ -8,9 +8,10 @@ use data_encoding::HEXLOWER;
 use terrace::Db;
 
 use crate::cli::Run;
-use crate::database::{DamageArgs, DatabaseArgs, KeyEncodingArgs, LiveArg};
+use crate::database::{DamageArgs, DatabaseArgs, LiveArg};
 use crate::escape::Escaped;
 use crate::failure::{CommandResult, Failure};
+use crate::key_args::KeyEncodingArgs;
 #[cfg(feature = "store")]
 use crate::store;
 use crate::terminal;

@@ -7,9 +7,10 @@ use clap::{Args, ValueHint};
 
 use crate::cli::Run;
 use crate::condition::ConditionArgs;
-use crate::database::{DatabaseArgs, FileFormatArgs, KeyEncodingArgs, MemoryArgs, SyncArg};
+use crate::database::{DatabaseArgs, FileFormatArgs, MemoryArgs, SyncArg};
 use crate::failure::{CommandResult, Failure};
 use crate::input;
+use crate::key_args::KeyEncodingArgs;
 #[cfg(feature = "store")]
 use crate::store;
 

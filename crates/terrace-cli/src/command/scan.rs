@@ -5,9 +5,10 @@ use std::io::Write;
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{DamageArgs, DatabaseArgs, KeyRangeArgs, LiveArg};
+use crate::database::{DamageArgs, DatabaseArgs, LiveArg};
 use crate::entry_format::Format;
 use crate::failure::CommandResult;
+use crate::key_args::KeyRangeArgs;
 #[cfg(feature = "store")]
 use crate::store;
 use crate::terminal;

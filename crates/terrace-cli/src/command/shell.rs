@@ -16,9 +16,10 @@ use std::path::Path;
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{DatabaseArgs, FileFormatArgs, KeyEncodingArgs, MemoryArgs, SyncArg};
+use crate::database::{DatabaseArgs, FileFormatArgs, MemoryArgs, SyncArg};
 use crate::failure::{CommandResult, Failure};
 use crate::input::Input;
+use crate::key_args::KeyEncodingArgs;
 use crate::terminal;
 use session::Session;
 

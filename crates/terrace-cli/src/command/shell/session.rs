@@ -7,10 +7,10 @@ use terrace::{Db, ReadOptions, Savepoint, Transaction, TransactionOptions, Write
 
 use super::words;
 use crate::condition::Condition;
-use crate::database::KeyEncodingArgs;
 use crate::entry_format::Format;
 use crate::escape::Escaped;
 use crate::failure::{CommandResult, Failure};
+use crate::key_args::KeyEncodingArgs;
 use crate::terminal;
 
 /// Output of a command.
