@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
 use terrace::{Db, Options};
+use terrace_env::{Clock, SystemClock};
 use terrace_store::ENGINES;
 
 use crate::cli_test::CliTest;
@@ -200,7 +201,7 @@ fn writes_between_the_last_pass_and_the_lock() {
         for n in 0..20 {
             db.put(format!("late-{attempt}-{n}"), "1").unwrap();
             db.delete(format!("k{:06}", 100 * attempt + n)).unwrap();
-            std::thread::sleep(Duration::from_millis(1));
+            SystemClock.sleep(Duration::from_millis(1));
         }
         db.close().unwrap();
         let rest: Vec<String> = lines.collect();

@@ -585,7 +585,11 @@ fn writers_of_the_range_beside_ingests() {
         let keys = [format!("{round:03}a"), format!("{round:03}b")];
         table(&options, "1.ldb", &keys.join(" "));
         let outcome = std::thread::scope(|scope| {
-            let writer = scope.spawn(|| db.put(&keys[0], "written").unwrap());
+            let writer = scope.spawn(|| {
+                // From a writer that is always first to one that is always last.
+                options.env.clock.sleep(Duration::from_micros(50 * round));
+                db.put(&keys[0], "written").unwrap();
+            });
             let outcome = ingest(&db, &["1.ldb"]);
             writer.join().unwrap();
             outcome
