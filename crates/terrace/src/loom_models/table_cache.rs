@@ -46,10 +46,10 @@ impl SingleKeyTable {
             largest: &self.key,
         };
         let mut found = None;
+        let key = LookupKey::new(target.as_bytes());
         let lookup = TableReader::get(
-            tables.guard(file, read).unwrap(),
-            LookupKey::new(target.as_bytes()),
-            true,
+            TableReader::prepare(tables.guard(file, read).unwrap(), key, true),
+            key,
             read,
             |_| unreachable!("the search index suffices for the internal key order"),
             &mut found,
