@@ -112,7 +112,7 @@ fn charge_seeks((level, file): (usize, &Arc<FileMeta>), seeks: i64) -> Option<Re
 const PROBES_AHEAD: usize = 4;
 
 /// Number of files on level 0 from which on a lookup prefetches for several probes. With fewer
-/// files, the order of the probes costs more than the prefetches save.
+/// files, the list of the next probes costs more than the prefetches save.
 const MIN_LEVEL_0_FILES_TO_PIPELINE: usize = 3;
 
 /// Next probe of a lookup.
