@@ -1,7 +1,7 @@
 // Memory of the page beside a real `terrace serve` under full load: `node heap.mjs PROGRAM`.
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { close, executable, load, onPage } from "./browser.mjs";
+import { close, executable, keptHeap, load, onPage } from "./browser.mjs";
 import { random, readKeys, writeKeys } from "./load.mjs";
 import { RealServer } from "./real-server.mjs";
 
@@ -26,20 +26,15 @@ test(`memory does not grow in ${SECONDS} seconds of load`, { timeout: SECONDS * 
     }
     await new Promise((done) => setTimeout(done, 3000));
     await onPage({ address: server.link }, async (page) => {
-      const session = await page.context().newCDPSession(page);
-      const used = async () => {
-        await session.send("HeapProfiler.collectGarbage");
-        return (await session.send("Runtime.getHeapUsage")).usedSize;
-      };
       // All buffers of events are full after a minute of this load.
       await page.waitForTimeout(Math.min(60, SECONDS / 2) * 1000);
       const elements = () => page.evaluate(() => document.querySelectorAll("*").length);
-      const sizes = [await used()];
+      const sizes = [await keptHeap(page)];
       const first = await elements();
       const step = Math.max(5, SECONDS / 10);
       for (let time = 0; time < SECONDS; time += step) {
         await page.waitForTimeout(step * 1000);
-        sizes.push(await used());
+        sizes.push(await keptHeap(page));
       }
       const words = sizes.map((size) => (size / 2 ** 20).toFixed(1)).join(" ");
       console.log(`MEASURED heap in MiB, each ${step} s of load: ${words}; ${first} elements, then ${await elements()}`);

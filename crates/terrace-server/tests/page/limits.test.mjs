@@ -1,7 +1,7 @@
 // Hostile content, great sizes, lost connections, and memory.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { eventually, onPage } from "./browser.mjs";
+import { eventually, keptHeap, onPage } from "./browser.mjs";
 import { HOSTILE } from "./keys.mjs";
 
 // Seconds of the test of memory. The long run takes 600.
@@ -115,19 +115,14 @@ test("a lost connection is named, and the page recovers", () => onPage({ allowed
 }));
 
 test(`memory does not grow in ${HEAP_SECONDS} seconds of events`, { timeout: HEAP_SECONDS * 1000 + 60_000 }, () => onPage({ state: "level-0-full" }, async (page, options) => {
-  const session = await page.context().newCDPSession(page);
-  const used = async () => {
-    await session.send("HeapProfiler.collectGarbage");
-    return (await session.send("Runtime.getHeapUsage")).usedSize;
-  };
   // Each second holds 20 seconds of the database, so that all buffers fill and drop.
   options.hurry = 20;
   await page.waitForTimeout(4000);
-  const first = await used();
+  const first = await keptHeap(page);
   const nodes = () => page.evaluate(() => document.querySelectorAll("*").length);
   const firstNodes = await nodes();
   await page.waitForTimeout(HEAP_SECONDS * 1000);
-  const last = await used();
+  const last = await keptHeap(page);
   console.log(`MEASURED heap ${(first / 2 ** 20).toFixed(1)} MiB, after ${HEAP_SECONDS} s ${(last / 2 ** 20).toFixed(1)} MiB, ${await nodes()} elements`);
   assert.ok(last < first * 1.15 + 2 ** 20, `${first} bytes became ${last}`);
   assert.ok((await nodes()) <= firstNodes + 50);
