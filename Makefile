@@ -5,8 +5,9 @@
 
 TARGET := $${CARGO_TARGET_DIR:-target}
 PREFIX := /usr/local
-# Rust right after its installation, before a new shell knows its directory.
-export PATH := $(PATH):$(HOME)/.cargo/bin
+# What .ci/setup puts below target/, where the system has none or an old one. Then Rust right after its installation,
+# before a new shell knows its directory.
+export PATH := $(abspath $(or $(CARGO_TARGET_DIR),target))/tools/bin:$(PATH):$(HOME)/.cargo/bin
 CITIES := data/cities.tsv.zst
 # Optimised, with every assertion and overflow check on: two million model operations take seconds.
 CI := --profile ci
