@@ -20,6 +20,9 @@ use super::engine::Engine;
 /// Number of keys that several batches write.
 const SHARED_KEYS: u64 = 40;
 
+/// Maximum number of bytes of an operation's kind and lengths in a record.
+const MAX_OPERATION_HEADER: usize = 7;
+
 /// Maximum number of operations of a batch, without its marker.
 const MAX_OPERATIONS: u64 = 8;
 
@@ -106,6 +109,15 @@ impl Batch {
             };
         }
         command
+    }
+
+    /// Returns the size of the record, in bytes.
+    pub(super) fn size(&self) -> usize {
+        let sizes = self.operations.iter().map(|operation| match operation {
+            Operation::Put { key, len, .. } => key.len() + len,
+            Operation::Delete { key } => key.len(),
+        });
+        sizes.map(|size| size + MAX_OPERATION_HEADER).sum()
     }
 
     /// Returns true if `contents` include the batch, or None if they do not show it. `before` are

@@ -19,6 +19,9 @@ const MAX_PIPELINED_WRITES: u64 = 30;
 /// Maximum time between the last command and a kill, in microseconds.
 const MAX_KILL_DELAY_US: u64 = 3_000;
 
+/// Size in bytes from which on Terrace appends a record to a mapped log.
+const MIN_LARGE_WRITE: usize = 64 << 10;
+
 /// A turn in progress or a past one.
 #[derive(Debug)]
 pub(super) struct Turn {
@@ -27,8 +30,8 @@ pub(super) struct Turn {
     pub(super) is_log_damaged: bool,
     /// Index of the first batch that failed.
     pub(super) first_failed_batch: Option<usize>,
-    /// True if the process was killed during writes.
-    is_killed_during_writes: bool,
+    /// Largest of the writes during which the process was killed, in bytes.
+    killed_write: Option<usize>,
     /// Events, for messages.
     pub(super) events: Vec<String>,
 }
@@ -39,16 +42,18 @@ impl Turn {
             settings,
             is_log_damaged,
             first_failed_batch: None,
-            is_killed_during_writes: false,
+            killed_write: None,
             events: Vec::new(),
         }
     }
 
     /// Returns true if the turn may leave an incomplete record that hides the records after it.
-    /// Terrace leaves one only if a kill interrupts a system call that appends.
+    /// Terrace leaves one only if a kill interrupts a system call that appends: each one of an
+    /// appended log, and that of a large record of a mapped log.
     pub(super) fn may_tear_log(&self) -> bool {
+        let appended_from = if self.settings.appends_logs() { 0 } else { MIN_LARGE_WRITE };
         self.settings.engine != Engine::Terrace
-            || (self.settings.appends_logs() && self.is_killed_during_writes)
+            || self.killed_write.is_some_and(|bytes| bytes >= appended_from)
     }
 }
 
@@ -173,11 +178,18 @@ impl AlternateCase<'_> {
             }
             Answer::Timeout if may_fail => {
                 self.add_event(format!("killed, because batch {index} waits"));
+                self.note_killed_write(index);
                 return Ok(false);
             }
             answer => return Err(format!("{}: {answer:?}", self.history.describe_batch(index))),
         }
         Ok(true)
+    }
+
+    fn note_killed_write(&mut self, index: usize) {
+        let bytes = self.history.batches[index].size();
+        let largest = &mut self.turn().killed_write;
+        *largest = (*largest).max(Some(bytes));
     }
 
     fn draw_batch(&mut self) -> usize {
@@ -202,7 +214,6 @@ impl AlternateCase<'_> {
             },
             TurnEnd::Kill => drop(process),
             TurnEnd::KillDuringWrites => {
-                self.turn().is_killed_during_writes = true;
                 self.kill_during_writes(process, may_fail)?;
             }
         }
@@ -216,6 +227,7 @@ impl AlternateCase<'_> {
         let first = self.history.batches.len();
         for _ in 0..1 + self.rng.below(MAX_PIPELINED_WRITES) {
             let index = self.draw_batch();
+            self.note_killed_write(index);
             process.send(&self.history.batches[index].command());
         }
         let delay = self.rng.skewed(MAX_KILL_DELAY_US);
