@@ -13,6 +13,7 @@
 //! doubles, by 256 KiB at most. A kill at any moment therefore leaves zeros that reach exactly to
 //! the end of a block, and never less than the seven bytes of a fragment header. Readers take them
 //! for the end of the log, and another program that continues the log starts at a new block.
+//! Records of 64 KiB and more are an exception, which `large_record` explains.
 //!
 //! Stores need allocated space, so that they never meet a full disk. On a full disk, and beyond the
 //! mapping, the file grows all the same, by a hole. Its records are written by system calls, which

@@ -10,8 +10,12 @@
 //! ```
 //!
 //! New pages of the page cache cost less by a system call than by page faults. A process that is
-//! killed during step 2 leaves a file that ends within the record, with a page. Readers take this
-//! for the end of the log.
+//! killed during step 2 leaves a file that ends within the record, with a page, like a log of
+//! LevelDB. Readers take this for the end of the log. Zeros after the first fragments would be
+//! worse: LevelDB with `paranoid_checks` refuses them.
+//!
+//! LevelDB with `reuse_logs` appends to such a file and cannot read what it appends to the same
+//! block. It does the same to its own logs after a kill.
 
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;

@@ -28,9 +28,8 @@ const MAX_APPENDED_BYTES: usize = 1 << 20;
 /// Minimum length in bytes of a value or batch that a mapped log takes from the caller's slice. The
 /// system calls for a shorter one cost more than the copy and the page faults that they save.
 const MIN_SPLIT_BYTES: usize = 64 << 10;
-/// Maximum length in bytes of such a value or batch. It bounds the memory for the list of its
-/// fragments.
-const MAX_SPLIT_BYTES: usize = 16 << 20;
+/// Bytes of memory for each fragment of such a record, rounded up: the fragment and its slices.
+const SPLIT_FRAGMENT_BYTES: usize = 128;
 
 /// Log file that the database still needs.
 #[derive(Clone)]
@@ -135,10 +134,11 @@ impl WalWriter {
     }
 
     /// Returns true if a record that ends with `len` bytes of the caller should be written from
-    /// there, without a copy.
+    /// there, without a copy. A kill during the copies would leave the first fragments before zeros,
+    /// which LevelDB with `paranoid_checks` refuses.
     #[inline]
     pub(crate) fn should_split(&self, len: usize) -> bool {
-        (MIN_SPLIT_BYTES..=MAX_SPLIT_BYTES).contains(&len) && self.wal.file.takes_large_records()
+        len >= MIN_SPLIT_BYTES && self.wal.file.takes_large_records()
     }
 
     /// Appends the record that consists of two slices. An error does not move the end of the log.
@@ -208,9 +208,13 @@ impl WalWriter {
         Ok(stored?)
     }
 
-    /// Ensures that an append of a record of `len` bytes needs no more memory. Returns false if
-    /// there is none.
+    /// Ensures that an append of a record of `len` bytes needs no more memory, or has some for its
+    /// fragments. Returns false if there is none.
     pub(crate) fn try_reserve_fragments(&mut self, len: usize) -> bool {
+        if self.should_split(len) {
+            let list = (len / LOG_BLOCK_SIZE + 2) * SPLIT_FRAGMENT_BYTES;
+            return Vec::<u8>::new().try_reserve_exact(list).is_ok();
+        }
         let most = MAX_APPENDED_BYTES + LOG_BLOCK_SIZE;
         self.fragment_buffer.clear();
         self.wal.file.capacity() > 0

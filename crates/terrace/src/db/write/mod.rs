@@ -300,7 +300,7 @@ impl DbInner {
         record.clear();
         let record_len = copied_bytes.checked_add(WAL_RECORD_OVERHEAD)?;
         record.try_reserve_exact(record_len).ok()?;
-        writer.try_reserve_fragments(record_len).then_some(())?;
+        writer.try_reserve_fragments(bytes.checked_add(WAL_RECORD_OVERHEAD)?).then_some(())?;
         let mut memtable = Vec::new();
         memtable.try_reserve_exact(bytes.checked_add(MEMTABLE_OVERHEAD)?).ok()?;
         Some(memtable)
