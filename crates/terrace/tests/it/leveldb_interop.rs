@@ -3,15 +3,17 @@
 //! other.
 
 use std::path::Path;
+use std::time::Duration;
 
-use terrace::Env;
+use terrace::{Db, Env, Options, WriteBatch};
+use terrace_env::{Clock, SystemClock};
 use terrace_testkit::differential::DatabaseUnderTest;
 use terrace_testkit::settings::{ComparatorKind, Settings};
 use terrace_testkit::stock_leveldb::{
     StatusCode, StockLevelDb, StockLevelDbUnderTest, stock_leveldb_or_skip,
 };
 
-use crate::files;
+use crate::{files, process};
 use terrace_torture::database_under_test::{TerraceUnderTest, status_code};
 
 /// One of the two engines.
@@ -232,4 +234,53 @@ fn large_values_in_the_log_of_a_killed_process() {
     let end = bytes.iter().rposition(|&byte| byte == last.1[0]).unwrap();
     files::write(&log, &bytes[..end - last.1.len() / 2]);
     check_entries(&torn, &paranoid(), &others);
+}
+
+/// Entries of a large batch. Each has a value of [`LARGE_VALUE`] bytes, so the batch has 24 MiB.
+const LARGE_BATCH: u64 = 768;
+
+/// Bytes of a value of a large batch.
+const LARGE_VALUE: usize = 32 << 10;
+
+/// Writes large batches until the process is killed.
+pub(crate) fn write_large_batches(path: &Path) -> terrace::Result<()> {
+    let db = Db::open(path, &Options { create_if_missing: true, ..Options::default() })?;
+    for number in 0u64.. {
+        let mut batch = WriteBatch::new();
+        for entry in 0..LARGE_BATCH {
+            batch.put(&entry.to_be_bytes(), &number.to_be_bytes().repeat(LARGE_VALUE / 8));
+        }
+        db.write(&batch)?;
+    }
+    Ok(())
+}
+
+/// A log with zeros after the first fragments of a record does not open with `paranoid_checks`.
+/// Bitcoin Core sets this option, and writes batches of 16 MiB and more.
+#[test]
+fn leveldb_with_paranoid_checks_opens_a_database_killed_in_a_large_batch() {
+    let Some(stock) = stock_leveldb_or_skip() else { return };
+    let mut incomplete = 0;
+    for round in 0..20 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = process::start_other_process("write large batches", dir.path());
+        let log_bytes = || {
+            files::files(dir.path(), ".log")
+                .iter()
+                .map(|log| log.metadata().map_or(0, |log| log.len()))
+                .sum::<u64>()
+        };
+        while log_bytes() < (1 + round % 5) << 22 {
+            SystemClock.sleep(Duration::from_millis(1));
+        }
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let settings = Settings { paranoid_checks: true, ..Settings::default() };
+        let opened = stock.open(dir.path(), &settings).unwrap();
+        let entries = opened.scan().unwrap();
+        incomplete += u64::from(entries.is_empty());
+        assert!(entries.is_empty() || entries.len() as u64 == LARGE_BATCH, "{} entries", entries.len());
+        assert!(entries.iter().all(|(_, value)| value == &entries[0].1), "parts of two batches");
+    }
+    assert!(incomplete > 0, "no process was killed in its first batch");
 }

@@ -1,7 +1,7 @@
 //! Other processes that use a database: this test binary, started again for one task.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use terrace::{Db, Env, RepairOptions};
 use terrace_testkit::emulator;
@@ -30,13 +30,19 @@ pub(crate) fn run_copy_by(mut program: Command, copy: &Path, task: &str, path: &
     run(program, task, path)
 }
 
+/// Starts `task` on the database at `path` in another process, whose answer is lost.
+pub(crate) fn start_other_process(task: &str, path: &Path) -> Child {
+    let mut test_binary = emulator::command(std::env::current_exe().unwrap());
+    test_binary.stdout(Stdio::null()).stderr(Stdio::null());
+    prepare(&mut test_binary, task, path).spawn().unwrap()
+}
+
+fn prepare<'a>(test_binary: &'a mut Command, task: &str, path: &Path) -> &'a mut Command {
+    test_binary.args(["--exact", "process::task", "--nocapture"]).env(TASK, task).env(DATABASE, path)
+}
+
 fn run(mut test_binary: Command, task: &str, path: &Path) -> String {
-    let output = test_binary
-        .args(["--exact", "process::task", "--nocapture"])
-        .env(TASK, task)
-        .env(DATABASE, path)
-        .output()
-        .unwrap();
+    let output = prepare(&mut test_binary, task, path).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines()
         .find_map(answer)
@@ -57,6 +63,7 @@ fn task() {
         "repair" => terrace::repair(path, &options, &RepairOptions::default()).map(drop),
         "fill many databases" => crate::shared_budget::fill_many_databases(Path::new(&path)),
         "follow" => crate::followers::check_follower(Path::new(&path)),
+        "write large batches" => crate::leveldb_interop::write_large_batches(Path::new(&path)),
         "destroy" => terrace::destroy(path, &options),
         other => panic!("unknown task {other}"),
     };

@@ -38,13 +38,7 @@ pub(super) struct Turn {
 
 impl Turn {
     pub(super) fn new(settings: EngineSettings, is_log_damaged: bool) -> Turn {
-        Turn {
-            settings,
-            is_log_damaged,
-            first_failed_batch: None,
-            killed_write: None,
-            events: Vec::new(),
-        }
+        Turn { settings, is_log_damaged, first_failed_batch: None, killed_write: None, events: Vec::new() }
     }
 
     /// Returns true if the turn may leave an incomplete record that hides the records after it.
