@@ -244,7 +244,9 @@ const LARGE_VALUE: usize = 32 << 10;
 
 /// Writes large batches until the process is killed.
 pub(crate) fn write_large_batches(path: &Path) -> terrace::Result<()> {
-    let db = Db::open(path, &Options { create_if_missing: true, ..Options::default() })?;
+    let mut options = Options::default();
+    options.create_if_missing = true;
+    let db = Db::open(path, &options)?;
     for number in 0u64.. {
         let mut batch = WriteBatch::new();
         for entry in 0..LARGE_BATCH {
