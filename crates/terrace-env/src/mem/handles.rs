@@ -259,8 +259,8 @@ impl MemLogFile {
         state.change_file(self.handle.inode, FileChange::Write { offset, data: data.into() })
     }
 
-    /// Writes the fragments of a large record to a file of `len` bytes: within the file one block
-    /// after the other, and then pages at its end.
+    /// Writes the fragments of a large record to a file of `len` bytes: within the file first all
+    /// payloads and then the headers, and then pages at its end.
     fn write_large(
         &self,
         state: &mut MemFsState,
@@ -268,19 +268,25 @@ impl MemLogFile {
         mut offset: usize,
         mut bytes: &[u8],
     ) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let block_end = (offset + 1).next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
-            let (now, later) = bytes.split_at(bytes.len().min(block_end - offset));
-            if offset < len {
-                let (head, body) = now.split_at(now.len().min(LARGE_RECORD_HEAD));
-                self.write_within(state, offset, head, body)?;
-            } else {
-                // A kill can interrupt the call between any two pages.
-                let (first, second) = now.split_at(now.len() / 2 / MEM_PAGE_SIZE * MEM_PAGE_SIZE);
-                self.write(state, offset, first)?;
-                self.write(state, offset + first.len(), second)?;
-            }
+        let mut heads = Vec::new();
+        while !bytes.is_empty() && offset < len {
+            let (now, later) = split_at_block_end(offset, bytes);
             bytes = later;
+            let (head, body) = now.split_at(now.len().min(LARGE_RECORD_HEAD));
+            heads.push((offset, head));
+            self.write(state, offset + head.len(), body)?;
+            offset += now.len();
+        }
+        for (offset, head) in heads {
+            self.write_within(state, offset, head, &[])?;
+        }
+        while !bytes.is_empty() {
+            let (now, later) = split_at_block_end(offset, bytes);
+            bytes = later;
+            // A kill can interrupt the call between any two pages.
+            let (first, second) = now.split_at(now.len() / 2 / MEM_PAGE_SIZE * MEM_PAGE_SIZE);
+            self.write(state, offset, first)?;
+            self.write(state, offset + first.len(), second)?;
             offset += now.len();
         }
         Ok(())
@@ -293,6 +299,12 @@ impl MemLogFile {
         bytes.extend_from_slice(parts[1]);
         self.write(state, len, &bytes)
     }
+}
+
+/// Splits bytes of a log, which begin at `offset`, at the end of their first block.
+fn split_at_block_end(offset: usize, bytes: &[u8]) -> (&[u8], &[u8]) {
+    let block_end = (offset + 1).next_multiple_of(LOG_FILE_BLOCK_SIZE as usize);
+    bytes.split_at(bytes.len().min(block_end - offset))
 }
 
 impl LogFile for MemLogFile {

@@ -285,7 +285,7 @@ impl KillCase {
     fn read_with_leveldb(&self, settings: &Settings) -> Result<Vec<Entry>, String> {
         let stock = StockLevelDb::load()?;
         // With paranoid checks LevelDB rejects a log with preallocated zeros after an incomplete
-        // record of several fragments. Its own logs have no such zeros.
+        // record of several fragments. A kill between two headers leaves it, which is unlikely.
         let settings = &Settings { paranoid_checks: false, ..settings.clone() };
         let entries = stock.open(&self.storage.database_path(), settings).and_then(|db| db.scan());
         entries.map_err(|error| error.text)

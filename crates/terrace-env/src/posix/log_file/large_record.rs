@@ -5,7 +5,7 @@
 //!   +--------------------+--------------------+--------------------+
 //!   | records | part 1   | part 2             | part 3   | zeros   |
 //!   +--------------------+--------------------+--------------------+
-//!             ^ 1. into the zeros of the file
+//!             ^ 1. into the zeros of the file: payloads, then headers
 //!                        ^ 2. one pwritev at the end of the file, with the zeros
 //! ```
 //!
@@ -72,16 +72,19 @@ impl PosixLogFile {
 
     fn write_parts(&self, mut offset: u64, mut parts: Parts<'_>, new_len: u64) -> io::Result<()> {
         let old_len = self.len.load(Ordering::Relaxed);
+        let mut heads = Vec::new();
         while offset < old_len {
             let block_end = (offset + 1).next_multiple_of(LOG_FILE_BLOCK_SIZE);
             let mut slices = parts.take(block_end - offset);
             let Some((head, body)) = slices.split_first_mut() else { break };
-            let head_len = head.len() as u64;
-            let body_len = total_len(body);
-            // A kill between the two calls leaves zeros in the head.
-            self.pwrite_all(offset + head_len, body)?;
-            self.pwrite_all(offset, std::slice::from_mut(head))?;
-            offset += head_len + body_len;
+            heads.push((offset, *head));
+            let body_offset = offset + head.len() as u64;
+            self.pwrite_all(body_offset, body)?;
+            offset = body_offset + total_len(body);
+        }
+        // Zeros after the first fragments are unlikely: a kill would have to hit these short calls.
+        for (offset, mut head) in heads {
+            self.pwrite_all(offset, std::slice::from_mut(&mut head))?;
         }
         if new_len <= old_len {
             return Ok(());

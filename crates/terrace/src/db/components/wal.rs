@@ -12,7 +12,7 @@ use std::time::Duration;
 use terrace_env::{LogFile, StickySync};
 use terrace_format::filename::FileName;
 use terrace_format::key::SequenceNumber;
-use terrace_format::log::{FRAGMENT_HEADER_SIZE, LOG_BLOCK_SIZE, RecordWriter};
+use terrace_format::log::{FRAGMENT_HEADER_SIZE, Fragment, LOG_BLOCK_SIZE, RecordWriter};
 use terrace_sync::mutant;
 
 use super::watched_keys::WatchList;
@@ -124,18 +124,34 @@ impl WalWriter {
         }
         let (_, record) = buffer.split_at(FRAGMENT_HEADER_SIZE);
         let mut record_writer = self.record_writer.clone();
-        for (index, fragment) in record_writer.add_record(record).enumerate() {
-            let stored = self.wal.file.write_at(fragment.offset, &fragment.header, fragment.payload);
-            self.note_stored(&stored, fragment.end(), index > 0);
-            stored?;
+        let mut fragments = record_writer.add_record(record);
+        let first = fragments.next();
+        let others: Vec<Fragment<'_>> = fragments.collect();
+        // LevelDB with `paranoid_checks` refuses a log that has only the first fragments of a record.
+        // A kill before the last headers leaves none of them, and a kill between these is unlikely.
+        for (index, other) in others.iter().enumerate() {
+            self.write(other.offset, &[0; FRAGMENT_HEADER_SIZE], other.payload, index > 0)?;
+        }
+        if let Some(first) = first {
+            self.write(first.offset, &first.header, first.payload, !others.is_empty())?;
+        }
+        for other in &others {
+            self.write(other.offset, &other.header, &[], true)?;
         }
         self.record_writer = record_writer;
         Ok(())
     }
 
+    /// Writes a part of a record. `has_earlier` is true if other parts are in the log.
+    #[inline]
+    fn write(&mut self, offset: u64, head: &[u8], body: &[u8], has_earlier: bool) -> Result<()> {
+        let stored = self.wal.file.write_at(offset, head, body);
+        self.note_stored(&stored, offset + (head.len() + body.len()) as u64, has_earlier);
+        Ok(stored?)
+    }
+
     /// Returns true if a record that ends with `len` bytes of the caller should be written from
-    /// there, without a copy. A kill during the copies would leave the first fragments before zeros,
-    /// which LevelDB with `paranoid_checks` refuses.
+    /// there, without a copy.
     #[inline]
     pub(crate) fn should_split(&self, len: usize) -> bool {
         len >= MIN_SPLIT_BYTES && self.wal.file.takes_large_records()
@@ -171,7 +187,7 @@ impl WalWriter {
             return self.append_records(std::iter::once(&*record));
         };
         header.copy_from_slice(&fragment.header);
-        self.append_fragments(buffer, start, false)?;
+        self.write(start, buffer, &[], false)?;
         self.record_writer = record_writer;
         Ok(())
     }
@@ -188,7 +204,7 @@ impl WalWriter {
         for record in records {
             for fragment in record_writer.add_record(record) {
                 if bytes.len() >= MAX_APPENDED_BYTES {
-                    self.append_fragments(&bytes, start, start > first_start)?;
+                    self.write(start, &bytes, &[], start > first_start)?;
                     bytes.clear();
                     start = end;
                 }
@@ -196,16 +212,10 @@ impl WalWriter {
                 end = fragment.end();
             }
         }
-        self.append_fragments(&bytes, start, start > first_start)?;
+        self.write(start, &bytes, &[], start > first_start)?;
         self.fragment_buffer = bytes;
         self.record_writer = record_writer;
         Ok(())
-    }
-
-    fn append_fragments(&mut self, bytes: &[u8], start: u64, has_earlier: bool) -> Result<()> {
-        let stored = self.wal.file.write_at(start, bytes, &[]);
-        self.note_stored(&stored, start + bytes.len() as u64, has_earlier);
-        Ok(stored?)
     }
 
     /// Ensures that an append of a record of `len` bytes needs no more memory, or has some for its
