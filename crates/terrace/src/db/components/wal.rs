@@ -124,19 +124,18 @@ impl WalWriter {
         }
         let (_, record) = buffer.split_at(FRAGMENT_HEADER_SIZE);
         let mut record_writer = self.record_writer.clone();
-        let mut fragments = record_writer.add_record(record);
-        let first = fragments.next();
-        let others: Vec<Fragment<'_>> = fragments.collect();
+        let mut fragments = record_writer.add_record(record).peekable();
+        if let Some(whole) = fragments.next_if(|first| first.payload.len() == record.len()) {
+            self.write(whole.offset, &whole.header, whole.payload, false)?;
+        }
         // LevelDB with `paranoid_checks` refuses a log that has only the first fragments of a record.
-        // A kill before the last headers leaves none of them, and a kill between these is unlikely.
-        for (index, other) in others.iter().enumerate() {
-            self.write(other.offset, &[0; FRAGMENT_HEADER_SIZE], other.payload, index > 0)?;
+        // A kill before the headers leaves none of them, and a kill between these is unlikely.
+        let fragments: Vec<Fragment<'_>> = fragments.collect();
+        for (index, fragment) in fragments.iter().enumerate() {
+            self.write(fragment.offset, &[0; FRAGMENT_HEADER_SIZE], fragment.payload, index > 0)?;
         }
-        if let Some(first) = first {
-            self.write(first.offset, &first.header, first.payload, !others.is_empty())?;
-        }
-        for other in &others {
-            self.write(other.offset, &other.header, &[], true)?;
+        for fragment in &fragments {
+            self.write(fragment.offset, &fragment.header, &[], true)?;
         }
         self.record_writer = record_writer;
         Ok(())
