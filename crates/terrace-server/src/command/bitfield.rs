@@ -95,18 +95,19 @@ impl FieldType {
 }
 
 impl Step {
-    /// Runs the step. Returns the number of the reply.
-    fn run(self, bytes: &mut [u8]) -> Option<i128> {
+    /// Runs the step. Returns the number of the reply, and whether the step has stored another
+    /// number than the old one. Returns None if the number does not fit and must not change.
+    fn run(self, bytes: &mut [u8]) -> Option<(i128, bool)> {
         let old = self.field.read(bytes, self.offset);
         let (wanted, is_old_returned) = match self.action {
-            Action::Get => return Some(old),
+            Action::Get => return Some((old, false)),
             Action::Set(number) if self.field.is_signed => (i128::from(number), true),
             Action::Set(number) => (i128::from(number as u64), true),
             Action::Increment(number) => (old + i128::from(number), false),
         };
         let new = self.field.fit(self.as_redis_saturates(wanted), self.overflow)?;
         self.field.write(bytes, self.offset, new);
-        Some(if is_old_returned { old } else { new })
+        Some((if is_old_returned { old } else { new }, new != old))
     }
 
     /// Redis computes the distance from a number to the maximum in 64 bits. SET of a number that is
@@ -182,14 +183,18 @@ fn run(call: &mut Call<'_>, args: Args<'_>, is_read_only: bool) -> CommandResult
     let len = steps.iter().filter(|step| step.is_write()).map(|step| step.end()).max();
     let entry = call.get_string(&args[1])?;
     let mut value = grown(entry.as_ref(), len.unwrap_or(0));
+    let mut is_changed = value.len() > entry.as_ref().map_or(0, |entry| entry.value().len());
     call.reply.array(steps.len());
     for step in &steps {
         match step.run(&mut value) {
-            Some(number) => call.reply.integer(number as i64),
+            Some((number, is_new)) => {
+                call.reply.integer(number as i64);
+                is_changed |= is_new;
+            }
             None => call.reply.null(),
         }
     }
-    if len.is_some() {
+    if is_changed {
         let expires_at = entry.as_ref().and_then(Entry::expires_at);
         call.put_string(&args[1], &value, expires_at, Replaced::Read(entry.as_ref()))?;
         call.notify(EventClass::STRING, "setbit", &args[1]);

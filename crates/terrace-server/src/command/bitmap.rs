@@ -55,10 +55,13 @@ pub(super) fn setbit(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let entry = call.get_string(&args[1])?;
     let mut value = grown(entry.as_ref(), offset / 8 + 1);
     let old = bit_at(&value, offset);
-    set_bit_at(&mut value, offset, is_set);
-    let expires_at = entry.as_ref().and_then(Entry::expires_at);
-    call.put_string(&args[1], &value, expires_at, Replaced::Read(entry.as_ref()))?;
-    call.notify(EventClass::STRING, "setbit", &args[1]);
+    let is_grown = value.len() > entry.as_ref().map_or(0, |entry| entry.value().len());
+    if is_grown || old != is_set {
+        set_bit_at(&mut value, offset, is_set);
+        let expires_at = entry.as_ref().and_then(Entry::expires_at);
+        call.put_string(&args[1], &value, expires_at, Replaced::Read(entry.as_ref()))?;
+        call.notify(EventClass::STRING, "setbit", &args[1]);
+    }
     call.reply.integer(i64::from(old));
     Ok(())
 }

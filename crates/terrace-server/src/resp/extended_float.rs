@@ -39,9 +39,9 @@ impl Extended {
         let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let exponent: i32 = exponent.parse().ok()?;
         let unsigned = number.strip_prefix('-');
-        let digits = unsigned.unwrap_or(number);
+        let digits = unsigned.or(number.strip_prefix('+')).unwrap_or(number);
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        if whole.is_empty() || digits.len() as i32 > MAX_DIGITS || exponent.abs() > MAX_DIGITS {
+        if (whole.is_empty() && fraction.is_empty()) || digits.len() as i32 > MAX_DIGITS || exponent.abs() > MAX_DIGITS {
             return None;
         }
         let mut numerator: u128 = 0;
@@ -188,12 +188,14 @@ mod tests {
         check("18446744073709551616", "2", Some("18446744073709551618"));
         check("10.9223372036854775807", "1e3", Some("1010.92233720368547756"));
         check("1", "0.00000000000000001", Some("1.00000000000000001"));
+        check(".7", "1e3", Some("1000.70000000000000001"));
+        check("-.5", "+1.", Some("0.5"));
     }
 
     #[test]
     fn other_texts() {
         let long = "9".repeat(38);
-        for text in ["", ".5", "+1", "inf", "1e99", "1 ", &long] {
+        for text in ["", ".", "-.", "+-1", "-+1", "inf", "1e99", "1 ", &long] {
             check(text, "1", None);
         }
     }

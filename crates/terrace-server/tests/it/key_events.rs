@@ -64,6 +64,8 @@ static OBJECT_COMMANDS: &[&str] = &[
     "SETBIT bits 7 1",
     "BITFIELD bits SET u8 0 3",
     "BITFIELD bits GET u8 0",
+    "BITFIELD bits SET u8 0 3",
+    "SETBIT bits 7 1",
     "BITOP NOT bits2 bits",
     "BITOP NOT bits2 nokey",
     "PFADD hll a",

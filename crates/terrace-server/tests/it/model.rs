@@ -382,6 +382,10 @@ impl Run {
             match command[0].as_str() {
                 "MULTI" => self.is_in_multi = true,
                 "EXEC" | "DISCARD" => self.is_in_multi = false,
+                // Redis does not tell the clients that watch a key which only becomes longer.
+                "BITFIELD" if command.iter().any(|word| word == "FAIL") && !self.is_in_multi => {
+                    commands.push(vec!["UNWATCH".into()]);
+                }
                 _ => {}
             }
             commands.push(command);

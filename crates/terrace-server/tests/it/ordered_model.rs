@@ -107,7 +107,8 @@ pub(crate) static SORTED_SETS: &[&str] = &[
 pub(crate) static GEO: &[&str] = &[
     "GEOADD $geo $longitude $latitude $member",
     "GEOADD $geo ?NX|XX ?CH $longitude $latitude $member $longitude $latitude $member",
-    "GEOADD $geo 10 20 $member",
+    // Of one member: the order of members with one distance is open with COUNT.
+    "GEOADD $geo 10 20 m0",
     "GEOADD $geo 181 20 a",
     "GEOPOS $geo $member $member",
     "GEOHASH $geo $member $member",

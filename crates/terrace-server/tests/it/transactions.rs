@@ -77,6 +77,8 @@ fn exec_after(watched: &str, other: &[&str]) -> String {
 fn changes_of_watched_keys() {
     for change in
         ["SET a 1", "DEL a", "RENAME a c", "INCR a", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "EXPIRE a 100"]
+            .into_iter()
+            .chain(["SETBIT a 7 0", "SETBIT a 8 0", "BITFIELD a SET u8 0 50", "BITFIELD a SET u8 8 0"])
     {
         assert_eq!(exec_after("a", &[change]), "nil", "{change}");
     }
@@ -91,10 +93,11 @@ fn changes_of_watched_keys() {
 
 #[test]
 fn other_commands() {
-    for change in ["SET b 1", "GET a", "SETNX a 2", "DEL x", "SELECT 1", "DISCARD"] {
-        if change == "DISCARD" {
-            continue;
-        }
+    for change in ["SET b 1", "GET a", "SETNX a 2", "DEL x", "SELECT 1"]
+        .into_iter()
+        // The string is `1`, 49 as a number.
+        .chain(["SETBIT a 7 1", "BITFIELD a SET u8 0 49", "BITFIELD a OVERFLOW FAIL INCRBY u8 0 999"])
+    {
         assert_eq!(exec_after("a", &[change]), "[OK]", "{change}");
     }
     assert_eq!(exec_after("x", &["FLUSHDB"]), "[OK]");
