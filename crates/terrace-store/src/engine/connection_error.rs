@@ -42,6 +42,7 @@ static MEANINGS: &[Meaning] = &[
     Meaning { part: "fatal alert", is_about_client: true },
     Meaning { part: "broken pipe", is_about_client: true },
     Meaning { part: "onnection reset", is_about_client: true },
+    Meaning { part: "connection closed", is_about_client: true },
     Meaning { part: "handshake eof", is_about_client: false },
     Meaning { part: "InvalidContentType", is_about_client: false },
     Meaning { part: "frame with invalid size", is_about_client: false },
