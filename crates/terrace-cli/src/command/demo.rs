@@ -7,17 +7,21 @@
 //! ```
 //!
 //! The program only starts and ends processes. `terrace serve --store` is the front end.
+//!
+//! A node of etcd stores the addresses of the others in its data. These addresses are sockets in
+//! the directory, so the next start may have other ports, and the directory another path.
 
 mod guarded_process;
 
 use std::io::Write;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 use terrace_bench::run::stop_signal::StopSignal;
-use terrace_env::{Clock, Env, SystemClock};
+use terrace_env::{Clock, Env, FileError, LockMode, SystemClock};
 use terrace_store::ENGINES;
 
 use self::guarded_process::GuardedProcess;
@@ -28,8 +32,8 @@ use crate::terminal;
 /// Start a small cluster on this machine: etcd and two servers
 ///
 /// Three nodes of etcd have the data, and two servers share them. The program prints the ports and
-/// waits. Ctrl-C or SIGTERM ends all processes. The data stays in DIR: a start with the same ports
-/// continues with it. The nodes need the program etcd, of Debian's package etcd-server.
+/// waits. Ctrl-C or SIGTERM ends all processes. The data stays in DIR, and the next start continues
+/// with it. The nodes need the program etcd, of Debian's package etcd-server.
 #[derive(Args)]
 pub(crate) struct Demo {
     /// Kind of the cluster
@@ -37,8 +41,7 @@ pub(crate) struct Demo {
     /// Directory of the data; it is created if it does not exist
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "terrace-demo")]
     dir: PathBuf,
-    /// First port: the servers get the next two, and etcd gets PORT+11 to PORT+13 and PORT+21 to
-    /// PORT+23
+    /// First port: the servers get the next two, and etcd gets PORT+11 to PORT+13
     #[arg(long, value_name = "PORT", default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..=65_000))]
     port: u16,
 }
@@ -57,7 +60,11 @@ const FRONT_ENDS: u16 = 2;
 /// Limit of etcd on the operations of a transaction. MULTI and commands with many elements need
 /// more than etcd's default of 128.
 const MAX_TXN_OPS: &str = "10000";
-/// Pause between two looks at the signals.
+/// Time within which the nodes of an earlier start must end: the leader looks for a successor.
+const END_OF_NODES: Duration = Duration::from_secs(20);
+/// Time within which its servers must end.
+const END_OF_SERVERS: Duration = Duration::from_secs(2);
+/// Pause between two looks at the signals, and at an earlier start.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Run for Demo {
@@ -72,6 +79,7 @@ impl Demo {
     fn run_cluster(&self) -> CommandResult {
         check_engine()?;
         check_etcd()?;
+        self.wait_for_earlier_start()?;
         let dir = create_directory(&self.dir).map_err(|error| Failure::File(error.to_string()))?;
         // Before the first process: a signal ends all of them.
         let stop = StopSignal::on_signals().map_err(Failure::for_signals)?;
@@ -103,8 +111,21 @@ impl Demo {
         self.port + 10 + number
     }
 
-    fn peer_port(&self, number: u16) -> u16 {
-        self.port + 20 + number
+    /// Waits until no other program uses the directory and the ports. The processes of a killed
+    /// demonstration take a moment to end.
+    fn wait_for_earlier_start(&self) -> CommandResult {
+        let check_nodes = || (1..=NODES).try_for_each(|number| check_unused(&self.dir, number));
+        wait_while_refused(END_OF_NODES, check_nodes)?;
+        wait_while_refused(END_OF_SERVERS, || self.check_ports())
+    }
+
+    fn check_ports(&self) -> CommandResult {
+        let front_ends = (1..=FRONT_ENDS).map(|number| self.front_end_port(number));
+        for port in front_ends.chain((1..=NODES).map(|number| self.client_port(number))) {
+            TcpListener::bind(("127.0.0.1", port))
+                .map_err(|error| Failure::File(format!("port {port}: {error}; --port chooses others")))?;
+        }
+        Ok(())
     }
 
     /// Address of the store.
@@ -115,10 +136,12 @@ impl Demo {
     }
 
     fn start_node(&self, dir: &Path, number: u16) -> Result<GuardedProcess, Failure> {
-        let peer = |number: u16| format!("http://127.0.0.1:{}", self.peer_port(number));
+        // etcd takes the host and the port of such an address for the name of a file.
+        let peer = |number: u16| format!("unix://peer:{number}");
         let client = format!("http://127.0.0.1:{}", self.client_port(number));
         let peers: Vec<String> = (1..=NODES).map(|number| format!("n{number}={}", peer(number))).collect();
         let mut command = Command::new("etcd");
+        command.current_dir(dir);
         command.arg("--name").arg(format!("n{number}"));
         command.arg("--data-dir").arg(dir.join(format!("n{number}")));
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
@@ -167,6 +190,33 @@ fn create_directory(dir: &Path) -> terrace_env::Result<PathBuf> {
         fs.create_dir(dir)?;
     }
     Ok(fs.absolute(dir))
+}
+
+/// Repeats `check` until it succeeds, or for `time`.
+fn wait_while_refused(time: Duration, check: impl Fn() -> CommandResult) -> CommandResult {
+    let started = SystemClock.monotonic();
+    while check().is_err() && SystemClock.monotonic().saturating_sub(started) < time {
+        SystemClock.sleep(PAUSE);
+    }
+    check()
+}
+
+/// Fails if a node of another start uses the data of the node `number`.
+fn check_unused(dir: &Path, number: u16) -> CommandResult {
+    let fs = Env::default().fs;
+    let data = dir.join(format!("n{number}/member/snap/db"));
+    let file_failure = |error: FileError| Failure::File(error.to_string());
+    if !fs.exists(&data).map_err(file_failure)? {
+        return Ok(());
+    }
+    match fs.lock(&data, LockMode::Shared) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(Failure::Locked(format!(
+            "{}: another cluster uses it; end that one first, or give another DIR",
+            dir.display()
+        ))),
+        Err(error) => Err(file_failure(error)),
+    }
 }
 
 /// Fails if this build lacks the engine.

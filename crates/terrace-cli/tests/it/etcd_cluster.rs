@@ -12,11 +12,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use terrace_store::ENGINES;
 use terrace_testkit::etcd::{EtcdCluster, has_etcd};
-use terrace_testkit::http::get;
+use terrace_testkit::http::{get, post};
 
 use crate::cli_test::CliTest;
 use crate::stores::check_killed_migrations;
@@ -68,6 +69,62 @@ fn every_command_of_stores() {
     assert_eq!(trial.run("dump db").out, trial.run("dump back").out);
     run("delete STORE --from b").assert_output(0, "");
     run("count STORE").assert_output(0, "1\n");
+}
+
+/// Commands on the store STORE. The migrations are also from and to directories.
+const COMMANDS: &[&str] = &[
+    "get STORE a",
+    "put STORE a 1 --create",
+    "delete STORE a",
+    "scan STORE",
+    "count STORE",
+    "dump STORE",
+    "load STORE - --create --format tsv",
+    "bench STORE put --num 10",
+    "serve --store STORE --create --port 0",
+    "migrate db STORE",
+    "migrate STORE copy",
+];
+
+#[test]
+fn unusable_store_is_one_line_and_no_write() {
+    if !can_test("unusable stores in etcd") {
+        return;
+    }
+    let cluster = EtcdCluster::start(1);
+    let trial = CliTest::with_entries("a\t1\n");
+    trial.file("ca.pem", "a secret");
+    // Key `later`, byte 0, `v`, and value `terrace-store 2`.
+    let later_layout = r#"{"key":"bGF0ZXIAdg==","value":"dGVycmFjZS1zdG9yZSAy"}"#;
+    assert!(post(cluster.servers[0].client_port, "/v3/kv/put", later_layout).contains(" 200 OK"));
+    let all_keys = || {
+        let answer =
+            post(cluster.servers[0].client_port, "/v3/kv/range", r#"{"key":"AA==","range_end":"AA=="}"#);
+        answer.split_once("\"kvs\"").unwrap().1.to_owned()
+    };
+    let before = all_keys();
+    for (store, reason) in [
+        (
+            cluster.address("later"),
+            "the store 'later' has the layout 'terrace-store 2', expected 'terrace-store 1'",
+        ),
+        (cluster.address("app?ca=ca.pem"), "ca.pem: no certificate as PEM"),
+        (cluster.address("app?ca=nowhere.pem"), "nowhere.pem: No such file"),
+        (cluster.address("later!x"), "is no prefix"),
+        (
+            "etcd://127.0.0.1:1/app?timeout=1".into(),
+            "etcd 127.0.0.1:1: tcp connect error: Connection refused",
+        ),
+    ] {
+        for command in COMMANDS {
+            let refused = trial.run_with_input(&command.replace("STORE", &store), b"b\t2\n");
+            refused.assert_contains(3, &[reason]);
+            assert!(refused.err.lines().count() == 1 && refused.out.is_empty(), "{command}: {refused:?}");
+            assert!(!refused.err.contains("secret"), "{refused:?}");
+        }
+    }
+    assert_eq!(all_keys(), before);
+    assert!(!trial.path("copy").exists());
 }
 
 #[test]
@@ -197,10 +254,13 @@ fn redis_cli(port: u16, args: &[&str], expected: &str) {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), expected, "{args:?}");
 }
 
-/// First of 24 ports that no program uses now.
+/// First of 24 ports that no program uses now: enough for two demonstrations. Tests of this process
+/// get different ones.
 fn free_ports() -> u16 {
-    let process = u16::try_from(std::process::id() % 1000).unwrap();
-    let mut bases = (20_000 + process * 24..60_000).step_by(24);
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let process = u16::try_from(std::process::id() % 500).unwrap();
+    let first = 20_000 + process * 24 + CALLS.fetch_add(1, Ordering::Relaxed) % 2 * 12_000;
+    let mut bases = (first..60_000).step_by(24);
     bases.find(|base| (0..24).all(|at| TcpListener::bind(("127.0.0.1", base + at)).is_ok())).unwrap()
 }
 
@@ -258,9 +318,37 @@ fn demonstration_survives_the_loss_of_a_node() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    // The data stays.
-    let (mut demo, _) = start(&trial, &command, "end: ");
-    assert_eq!(RedisClient::connect(base + 2).run("GET key:0"), "v0");
+}
+
+/// The directory has the addresses of the nodes for each other, so these must not be ports.
+#[test]
+fn demonstration_continues_with_other_ports_and_another_path() {
+    if !can_test("terrace demo cluster with other ports") {
+        return;
+    }
+    let trial = CliTest::new();
+    let base = free_ports();
+    let (mut demo, _) = start(&trial, &format!("demo cluster data --port {base}"), "end: ");
+    assert_eq!(RedisClient::connect(base + 1).run("SET city Bern"), "+OK");
+
+    let beside = trial.run(&format!("demo cluster data --port {}", base + 2));
+    beside.assert_contains(3, &["data: another cluster uses it"]);
+    let occupied = trial.run(&format!("demo cluster others --port {base}"));
+    occupied.assert_contains(4, &[&format!("port {}: Address", base + 1), "--port chooses others"]);
+    assert!(!trial.path("others").exists());
+
+    // Its nodes end a moment after it.
+    signal("KILL", &demo.id().to_string());
+    demo.wait().unwrap();
+    for round in [base, base + 2] {
+        let (mut demo, _) = start(&trial, &format!("demo cluster data --port {round}"), "end: ");
+        assert_eq!(RedisClient::connect(round + 2).run("GET city"), "Bern");
+        signal("TERM", &demo.id().to_string());
+        assert_eq!(demo.wait().unwrap().code(), Some(0));
+    }
+    std::fs::rename(trial.path("data"), trial.path("moved")).unwrap();
+    let (mut demo, _) = start(&trial, &format!("demo cluster moved --port {base}"), "end: ");
+    assert_eq!(RedisClient::connect(base + 1).run("GET city"), "Bern");
     signal("TERM", &demo.id().to_string());
     assert_eq!(demo.wait().unwrap().code(), Some(0));
 }

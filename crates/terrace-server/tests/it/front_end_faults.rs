@@ -88,7 +88,11 @@ fn check_histories(
         match judge(&history.operations) {
             Ok(Certainty::Order) => {}
             Ok(Certainty::OrderOfKeys) => sums.only_by_key += 1,
-            Err(violation) => panic!("round {round}: {violation}"),
+            Err(violation) => {
+                let lines: Vec<String> =
+                    history.operations.iter().map(|operation| format!("{operation:?}")).collect();
+                panic!("round {round}: {violation}\n{}", lines.join("\n"));
+            }
         }
         sums.operations += history.operations.len() as u64;
         sums.lost += history.lost;

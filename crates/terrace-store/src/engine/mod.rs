@@ -2,6 +2,8 @@
 
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 mod call_threads;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+mod connection_error;
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
@@ -16,6 +18,8 @@ mod prefix_layout;
 mod server_address;
 #[cfg(feature = "tikv")]
 mod tikv;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+mod tls_files;
 
 use std::sync::Arc;
 

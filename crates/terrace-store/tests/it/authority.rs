@@ -1,8 +1,9 @@
 //! Certificates for tests of TLS.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 
 /// Authority with certificates in a directory.
@@ -28,8 +29,15 @@ impl Authority {
 
     /// Issues a certificate for this machine, and returns the paths of it and of its key.
     pub(crate) fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
+        self.issue_in_years(name, 2000..4000)
+    }
+
+    /// Issues a certificate for this machine that is valid from the first year to the last one.
+    pub(crate) fn issue_in_years(&self, name: &str, years: Range<i32>) -> (PathBuf, PathBuf) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
+        params.not_before = date_time_ymd(years.start, 1, 1);
+        params.not_after = date_time_ymd(years.end, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let paths = (self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
         std::fs::write(&paths.0, certificate.pem()).unwrap();

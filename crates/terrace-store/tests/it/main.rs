@@ -5,6 +5,7 @@
 //!   migrations       copies between all engines, also after an interruption and beside a writer
 //!   random_calls     random calls on every engine agree with the engine `memory:`
 //!   addresses        wrong addresses and prefixes are errors, and nothing is written
+//!   tls_files        unusable certificates and keys are errors before a connection
 //!   etcd_limits      limits of etcd are checked before a request
 //!   etcd_access      TLS, users and passwords
 //!   etcd_answers     commits whose answers are lost
@@ -72,3 +73,5 @@ mod tikv_requests;
 mod tikv_safe_point;
 #[cfg(feature = "tikv")]
 mod tikv_simulation;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+mod tls_files;

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"runtime"
 	"sync"
 	"time"
@@ -47,6 +48,9 @@ type double struct {
 	logical  int64
 	// safePoint is the timestamp up to which old versions are removed.
 	safePoint uint64
+
+	// requests is the log of all executed requests, or nil.
+	requests *log.Logger
 }
 
 func newDouble(client *testutils.MockClient, cluster *testutils.MockCluster, stores int) *double {
@@ -102,10 +106,18 @@ func (d *double) intercept(store int) grpc.UnaryServerInterceptor {
 			return nil, status.Error(codes.Unavailable, "the double refuses the request")
 		}
 		answer, err = handle(ctx, request)
+		d.log(method(info), request, answer, fate)
 		if fate.isLost {
 			return nil, status.Error(codes.Unavailable, "the double loses the answer")
 		}
 		return answer, err
+	}
+}
+
+// log writes a request of a store and its answer to the log, if there is one.
+func (d *double) log(method string, request, answer interface{}, fate fault) {
+	if d.requests != nil {
+		d.requests.Printf("%s lost=%t {%v} {%v}", method, fate.isLost, request, answer)
 	}
 }
 

@@ -4,7 +4,9 @@
 // durability. The tests use it for the protocol: regions, leaders, locks and lost answers. Its
 // speed says nothing about TiKV.
 //
-//	tikv-double -stores 3 [-ca FILE -cert FILE -key FILE]
+//	tikv-double -stores 3 [-ca FILE -cert FILE -key FILE] [-log FILE]
+//
+// The variable TIKV_DOUBLE_LOG also names the file of -log.
 //
 // It prints "PD-ADDRESS CONTROL-ADDRESS" and runs until the end of its standard input. The control
 // address accepts the commands in control.go as HTTP requests.
@@ -36,6 +38,7 @@ func main() {
 	ca := flag.String("ca", "", "authority of the clients; turns TLS on")
 	cert := flag.String("cert", "", "certificate of the servers")
 	key := flag.String("key", "", "key of the servers")
+	requests := flag.String("log", os.Getenv("TIKV_DOUBLE_LOG"), "file that gets each request and its answer")
 	flag.Parse()
 	// The mock store logs each conflict.
 	log.SetOutput(io.Discard)
@@ -43,7 +46,7 @@ func main() {
 	if err != nil {
 		fail(err)
 	}
-	if err := run(*stores, security); err != nil {
+	if err := run(*stores, security, *requests); err != nil {
 		fail(err)
 	}
 }
@@ -77,12 +80,24 @@ func serverTLS(ca, cert, key string) (*tls.Config, error) {
 	}, nil
 }
 
-func run(stores int, security *tls.Config) error {
+// requestLog returns nil without a file.
+func requestLog(file string) (*log.Logger, error) {
+	if file == "" {
+		return nil, nil
+	}
+	out, err := os.Create(file)
+	return log.New(out, "", log.Lmicroseconds), err
+}
+
+func run(stores int, security *tls.Config, requests string) error {
 	client, cluster, _, err := testutils.NewMockTiKV("", nil)
 	if err != nil {
 		return err
 	}
 	double := newDouble(client, cluster, stores)
+	if double.requests, err = requestLog(requests); err != nil {
+		return err
+	}
 	for index := range double.storeIDs {
 		if err := double.serveStore(index, security); err != nil {
 			return err

@@ -32,6 +32,9 @@ impl GuardedProcess {
     pub(super) fn start(command: &Command, errors: Stdio) -> Result<GuardedProcess, Failure> {
         let mut shell = Command::new("sh");
         shell.args(["-c", GUARD, "sh"]).arg(command.get_program()).args(command.get_args());
+        if let Some(dir) = command.get_current_dir() {
+            shell.current_dir(dir);
+        }
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let failed = |error| Failure::File(format!("sh: {error}"));
         let mut shell = with_own_process_group(&mut shell).spawn().map_err(failed)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 
 use super::super::server_address::{hosts, number, prefix, read_file, timeout};
+use super::super::tls_files::check_tls_files;
 use super::cluster::{ATTEMPT_TIME, CONNECT_TIME};
 use crate::address::Address;
 use crate::error::{Error, Result};
@@ -70,13 +71,16 @@ fn tls(address: &Address) -> Result<Option<TlsOptions>> {
             None => Ok(None),
         };
     };
+    let identity = match (address.option("cert"), address.option("key")) {
+        (Some(cert), Some(key)) => Some((cert, key)),
+        (None, None) => None,
+        _ => return Err(Error::InvalidArgument("cert and key are needed together".into())),
+    };
+    check_tls_files(authority, identity)?;
     let tls = TlsOptions::new().ca_certificate(Certificate::from_pem(read_file(authority)?));
-    match (address.option("cert"), address.option("key")) {
-        (Some(cert), Some(key)) => {
-            Ok(Some(tls.identity(Identity::from_pem(read_file(cert)?, read_file(key)?))))
-        }
-        (None, None) => Ok(Some(tls)),
-        _ => Err(Error::InvalidArgument("cert and key are needed together".into())),
+    match identity {
+        Some((cert, key)) => Ok(Some(tls.identity(Identity::from_pem(read_file(cert)?, read_file(key)?)))),
+        None => Ok(Some(tls)),
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::super::call_threads::CallThreads;
+use super::super::connection_error::messages;
 use super::address::Settings;
 use crate::error::{Error, Result};
 use crate::store::RequestCount;
@@ -250,7 +251,7 @@ fn classify(host: &str, error: &etcd_client::Error) -> Failure {
     match error {
         Etcd::GRpcStatus(status) => {
             let reason = match status.source() {
-                Some(cause) => format!("etcd {host}: {}: {}", status.message(), causes(cause)),
+                Some(cause) => format!("etcd {host}: {}", messages(status.message(), cause)),
                 None => format!("etcd {host}: {}", status.message()),
             };
             classify_status(status.code() as i32, status.message(), reason)
@@ -259,7 +260,7 @@ fn classify(host: &str, error: &etcd_client::Error) -> Failure {
             Failure::Final(Error::InvalidArgument(format!("etcd {host}: {error}")))
         }
         Etcd::LeaseKeepAliveError(_) => Failure::LeaseNotFound,
-        Etcd::TransportError(cause) => Failure::Transient(format!("etcd {host}: {}", causes(cause))),
+        Etcd::TransportError(cause) => Failure::Transient(format!("etcd {host}: {}", messages("", cause))),
         other => Failure::Transient(format!("etcd {host}: {other}")),
     }
 }
@@ -286,18 +287,4 @@ fn classify_status(code: i32, message: &str, reason: String) -> Failure {
         }
         _ => Failure::Transient(reason),
     }
-}
-
-/// Returns the messages of an error and its causes.
-fn causes(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.ends_with(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -31,6 +31,7 @@ use self::cluster::Cluster;
 use self::committer::Committer;
 use self::snapshot::{EtcdSnapshot, Snapshots};
 use super::OpenOptions;
+use super::connection_error::explain;
 use super::group_commit::{Writes, bytes_of, check_size, checked_writes};
 use super::prefix_layout::Layout;
 use crate::address::Address;
@@ -59,7 +60,8 @@ pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Arc<dyn S
     let settings = address::Settings::parse(address)?;
     let cluster = Arc::new(Cluster::new(&settings)?);
     let layout = Arc::new(Layout::new("etcd", &settings.prefix));
-    creation::open(&cluster, &layout, options.create_if_missing && !options.read_only)?;
+    creation::open(&cluster, &layout, options.create_if_missing && !options.read_only)
+        .map_err(|error| explain(error, address))?;
     let snapshots = Snapshots { cluster: Arc::clone(&cluster), layout: Arc::clone(&layout) };
     let max_txn_ops = settings.max_txn_ops;
     let committer = Committer::new(cluster, layout, max_txn_ops - OWN_OPERATIONS);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::server_address::{hosts, prefix, read_file, seconds, timeout};
+use super::super::server_address::{hosts, prefix, seconds, timeout};
+use super::super::tls_files::check_tls_files;
 use crate::address::Address;
 use crate::error::{Error, Result};
 
@@ -60,9 +61,7 @@ fn tls(address: &Address) -> Result<Option<TlsFiles>> {
     match ["ca", "cert", "key"].map(|name| address.option(name)) {
         [None, None, None] => Ok(None),
         [Some(ca), Some(cert), Some(key)] => {
-            for file in [ca, cert, key] {
-                read_file(file)?;
-            }
+            check_tls_files(ca, Some((cert, key)))?;
             Ok(Some(TlsFiles { ca: ca.into(), cert: cert.into(), key: key.into() }))
         }
         _ => Err(Error::InvalidArgument("ca, cert and key are needed together".into())),

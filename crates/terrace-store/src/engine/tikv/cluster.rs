@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use super::super::call_threads::CallThreads;
 use super::address::{Settings, TlsFiles};
 use super::failure::{Failure, Outcome, classify};
+use super::placement_driver::PlacementDriver;
 use super::regions::Regions;
 use crate::error::{Error, Result};
 use crate::key_range::successor;
@@ -83,6 +84,19 @@ impl Cluster {
     /// Returns a handle for requests from work on the threads of the cluster.
     pub(super) fn requester(&self) -> Requester {
         Requester { shared: Arc::clone(&self.shared), deadline: Instant::now() + self.shared.timeout }
+    }
+
+    /// Adds the reason to the error of a first request. The library tells none if no placement
+    /// driver answers.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        if !matches!(error, Error::Unavailable(_)) {
+            return error;
+        }
+        let driver = PlacementDriver::new(self.shared.hosts.clone(), self.shared.tls.clone());
+        let failure = self.threads.run(async move {
+            Ok(tokio::time::timeout(REQUEST_TIME, driver.failure()).await.ok().flatten())
+        });
+        failure.ok().flatten().map_or(error, |reason| Error::Unavailable(format!("tikv {reason}")))
     }
 
     /// Maximum time of a call.

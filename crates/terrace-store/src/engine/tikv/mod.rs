@@ -44,6 +44,7 @@ use self::cluster::Cluster;
 use self::committer::Committer;
 use self::snapshot::{Content, Snapshots};
 use super::OpenOptions;
+use super::connection_error::explain;
 use super::group_commit::{Writes, checked_writes};
 use super::prefix_layout::Layout;
 use super::server_address::MAX_PREFIX;
@@ -71,7 +72,8 @@ pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Arc<dyn S
     let settings = address::Settings::parse(address)?;
     let cluster = Arc::new(Cluster::new(&settings)?);
     let layout = Arc::new(Layout::new("tikv", &settings.prefix));
-    creation::open(&cluster, &layout, options.create_if_missing && !options.read_only)?;
+    creation::open(&cluster, &layout, options.create_if_missing && !options.read_only)
+        .map_err(|error| explain(cluster.explain(error), address))?;
     if let Some(age) = settings.gc_age.filter(|_| !options.read_only) {
         safe_point::start(&cluster, &layout, age);
     }

@@ -4,6 +4,8 @@
 //! this module sends the requests itself, with the messages of the public protocol `pdpb` as far as
 //! they are needed.
 
+use std::error::Error as StdError;
+
 use prost::Message;
 use tikv_client::SecurityManager;
 use tonic::client::Grpc;
@@ -11,6 +13,7 @@ use tonic::codec::ProstCodec;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 
+use super::super::connection_error::messages;
 use super::address::TlsFiles;
 use super::key_codec::{decode_key, encode_key};
 use super::regions::Region;
@@ -149,6 +152,26 @@ impl PlacementDriver {
         None
     }
 
+    /// Reason why a driver does not answer, with its host. None: all answer.
+    pub(super) async fn failure(&self) -> Option<String> {
+        let security = self.security()?;
+        for host in &self.hosts {
+            let failure = match security.connect(host, |channel| channel).await {
+                Ok(channel) => {
+                    answer::<_, GetMembersResponse>(channel, "/pdpb.PD/GetMembers", GetMembersRequest {})
+                        .await
+                        .err()
+                }
+                Err(tikv_client::Error::Grpc(error)) => Some(messages("", &error)),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(failure) = failure {
+                return Some(format!("{host}: {failure}"));
+            }
+        }
+        None
+    }
+
     fn security(&self) -> Option<SecurityManager> {
         match &self.tls {
             Some(TlsFiles { ca, cert, key }) => SecurityManager::load(ca, cert, key).ok(),
@@ -173,9 +196,21 @@ where
     Q: Message + Send + Sync + 'static,
     A: Message + Default + Send + Sync + 'static,
 {
+    answer(channel, method, request).await.ok()
+}
+
+/// Sends a request and returns the answer, or the reason why there is none.
+async fn answer<Q, A>(channel: Channel, method: &'static str, request: Q) -> Result<A, String>
+where
+    Q: Message + Send + Sync + 'static,
+    A: Message + Default + Send + Sync + 'static,
+{
     let mut grpc = Grpc::new(channel);
-    grpc.ready().await.ok()?;
+    grpc.ready().await.map_err(|error| messages("", &error))?;
     let codec = ProstCodec::<Q, A>::default();
     let answer = grpc.unary(tonic::Request::new(request), PathAndQuery::from_static(method), codec).await;
-    answer.ok().map(tonic::Response::into_inner)
+    answer.map(tonic::Response::into_inner).map_err(|status| match status.source() {
+        Some(cause) => messages(status.message(), cause),
+        None => status.message().to_owned(),
+    })
 }
