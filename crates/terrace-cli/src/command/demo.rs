@@ -114,8 +114,9 @@ impl Demo {
     /// Waits until no other program uses the directory and the ports. The processes of a killed
     /// demonstration take a moment to end.
     fn wait_for_earlier_start(&self) -> CommandResult {
-        let check_nodes = || (1..=NODES).try_for_each(|number| check_unused(&self.dir, number));
-        wait_while_refused(END_OF_NODES, check_nodes)?;
+        wait_while_refused(END_OF_NODES, || {
+            (1..=NODES).try_for_each(|number| check_unused(&self.dir, number))
+        })?;
         wait_while_refused(END_OF_SERVERS, || self.check_ports())
     }
 

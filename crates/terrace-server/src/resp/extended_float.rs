@@ -41,7 +41,10 @@ impl Extended {
         let unsigned = number.strip_prefix('-');
         let digits = unsigned.or(number.strip_prefix('+')).unwrap_or(number);
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        if (whole.is_empty() && fraction.is_empty()) || digits.len() as i32 > MAX_DIGITS || exponent.abs() > MAX_DIGITS {
+        if (whole.is_empty() && fraction.is_empty())
+            || digits.len() as i32 > MAX_DIGITS
+            || exponent.abs() > MAX_DIGITS
+        {
             return None;
         }
         let mut numerator: u128 = 0;

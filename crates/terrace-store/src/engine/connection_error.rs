@@ -18,16 +18,18 @@ pub(super) fn messages(first: &str, error: &dyn StdError) -> String {
         all.push(error.to_string());
         cause = error.source();
     }
-    let is_repeated = |at: usize, message: &String| {
-        let others = all.iter().enumerate().filter(|(other, _)| *other != at);
-        // Of two equal messages, the first one remains.
-        others.into_iter().any(|(other, text)| text.contains(message) && (text != message || other < at))
-    };
-    let told = all.iter().enumerate().filter(|(at, message)| !is_repeated(*at, message));
+    let told = all.iter().enumerate().filter(|(at, message)| !is_in_another(&all, *at, message));
     let told: Vec<&str> = told.map(|(_, message)| message.as_str()).collect();
     let causes: Vec<&str> = told.iter().copied().filter(|message| *message != GENERAL).collect();
     let told = if causes.is_empty() { told } else { causes };
     told.iter().map(|message| message.split(TIMES).next().unwrap_or_default()).collect::<Vec<_>>().join(": ")
+}
+
+/// Returns true if the message at `at` is a part of another one. Of two equal messages, the first
+/// one remains.
+fn is_in_another(messages: &[String], at: usize, message: &str) -> bool {
+    let mut others = messages.iter().enumerate().filter(|(other, _)| *other != at);
+    others.any(|(other, text)| text.contains(message) && (text != message || other < at))
 }
 
 /// Parts of messages about connections, and what they mean with TLS and without it.

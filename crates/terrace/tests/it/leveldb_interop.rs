@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use terrace::{Db, Env, Options, WriteBatch};
 use terrace_env::{Clock, SystemClock};
+use terrace_format::batch::encode_single_op;
+use terrace_format::log::RecordWriter;
 use terrace_testkit::differential::DatabaseUnderTest;
 use terrace_testkit::settings::{ComparatorKind, Settings};
 use terrace_testkit::stock_leveldb::{
@@ -256,6 +258,11 @@ pub(crate) fn write_large_batches(path: &Path, values: u64) -> terrace::Result<(
     Ok(())
 }
 
+fn log_bytes(dir: &Path) -> u64 {
+    let logs = files::files(dir, ".log").into_iter();
+    logs.map(|log| log.metadata().map_or(0, |log| log.len())).sum()
+}
+
 /// Kills writers of large batches, and opens their databases with LevelDB and `paranoid_checks`.
 /// Each writer has a log of at least `bytes` bytes.
 fn check_killed_writers(task: &str, values: usize, bytes: impl Fn(u64) -> u64) {
@@ -263,13 +270,7 @@ fn check_killed_writers(task: &str, values: usize, bytes: impl Fn(u64) -> u64) {
     for round in 0..20 {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = process::start_other_process(task, dir.path());
-        let log_bytes = || {
-            let sizes = files::files(dir.path(), ".log")
-                .into_iter()
-                .map(|log| log.metadata().map_or(0, |log| log.len()));
-            sizes.sum::<u64>()
-        };
-        while log_bytes() < bytes(round) {
+        while log_bytes(dir.path()) < bytes(round) {
             SystemClock.sleep(Duration::from_micros(200));
         }
         writer.kill().unwrap();
@@ -293,4 +294,29 @@ fn leveldb_with_paranoid_checks_opens_a_database_killed_in_a_batch_of_24_mib() {
 #[test]
 fn leveldb_with_paranoid_checks_opens_a_database_killed_in_a_batch_of_192_kib() {
     check_killed_writers("write batches of 192 KiB", 6, |round| (1 + round % 5) << 19);
+}
+
+/// LevelDB with `reuse_logs` continued a closed log, and a full disk damaged all that it appended.
+/// It then started another log, whose first sequence number is not the next one. Terrace took this
+/// log for its own after a power cut, and dropped it.
+#[test]
+fn log_of_another_program_after_a_damaged_one_is_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::default().create_if_missing(true);
+    let db = Db::open(dir.path(), &options).unwrap();
+    db.put(b"a", b"1").unwrap();
+    db.close().unwrap();
+    let log = files::only(dir.path(), ".log");
+    let damaged_fragment = [&[1, 2, 3, 4, 20, 0, 1][..], &[b'x'; 20]].concat();
+    files::write(&log, &[files::read(&log), damaged_fragment].concat());
+    let mut record = Vec::new();
+    encode_single_op(&mut record, 100, b"b", Some(b"2"));
+    let mut next_log = Vec::new();
+    for fragment in RecordWriter::resume_at(0).add_record(&record) {
+        fragment.append_to(&mut next_log, 0);
+    }
+    files::write(&dir.path().join("000050.log"), &next_log);
+    let db = Db::open(dir.path(), &options).unwrap();
+    let found = [db.get(b"a").unwrap(), db.get(b"b").unwrap()];
+    assert_eq!(found, [Some(b"1".to_vec()), Some(b"2".to_vec())]);
 }

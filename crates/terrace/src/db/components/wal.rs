@@ -128,8 +128,8 @@ impl WalWriter {
         if let Some(whole) = fragments.next_if(|first| first.payload.len() == record.len()) {
             self.write(whole.offset, &whole.header, whole.payload, false)?;
         }
-        // LevelDB with `paranoid_checks` refuses a log that has only the first fragments of a record.
-        // A kill before the headers leaves none of them, and a kill between these is unlikely.
+        // LevelDB with `paranoid_checks` refuses a log that has only the first fragments of a
+        // record. A kill before the headers leaves none, and a kill between these is unlikely.
         let fragments: Vec<Fragment<'_>> = fragments.collect();
         for (index, fragment) in fragments.iter().enumerate() {
             self.write(fragment.offset, &[0; FRAGMENT_HEADER_SIZE], fragment.payload, index > 0)?;

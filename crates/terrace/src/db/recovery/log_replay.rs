@@ -229,7 +229,12 @@ impl LogReplay<'_> {
                 return self.stop_at_gap(reader, path, number, length, outcome);
             }
         }
-        outcome.is_last_log_foreign = !log.is_ours || log.closed_len == Some(length);
+        outcome.is_last_log_foreign = !log.is_ours
+            || match log.closed_len {
+                // Perhaps all that another program has appended is damaged.
+                Some(closed) if length > closed => !self.has_mapped_end(path)?,
+                closed => closed == Some(length),
+            };
         let end = reader.log_end();
         let length = reader.bytes_read();
         self.finish_log(path, number, &end, length, &log, outcome)?;
