@@ -63,8 +63,7 @@ fn task() {
         "repair" => terrace::repair(path, &options, &RepairOptions::default()).map(drop),
         "fill many databases" => crate::shared_budget::fill_many_databases(Path::new(&path)),
         "follow" => crate::followers::check_follower(Path::new(&path)),
-        "write batches of 24 MiB" => crate::leveldb_interop::write_large_batches(Path::new(&path), 768),
-        "write batches of 192 KiB" => crate::leveldb_interop::write_large_batches(Path::new(&path), 6),
+        "write large batches" => crate::leveldb_interop::write_large_batches(Path::new(&path)),
         "destroy" => terrace::destroy(path, &options),
         other => panic!("unknown task {other}"),
     };
