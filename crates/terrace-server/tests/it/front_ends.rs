@@ -243,9 +243,8 @@ fn watched_key_that_the_other_front_end_creates_and_deletes() {
         let mut first = first.client();
         let mut second = second.client();
         first.check(&[("RPUSH list 1", ":1")]);
-        for read in
-            ["GET new", "MGET other new", "EXISTS new", "EVAL 'return redis.call(\"get\", \"new\")' 0"]
-        {
+        let script = "EVAL return(redis.call([[get]],KEYS[1])) 1 new";
+        for read in ["GET new", "MGET other new", "EXISTS new", script] {
             first.check(&[("WATCH list new", "OK"), ("GET new", "nil")]);
             second.check(&[("SET new 1", "OK")]);
             let reply = first.run(read);
