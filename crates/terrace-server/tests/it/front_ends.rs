@@ -234,6 +234,33 @@ fn watch_sees_every_write_of_the_other_front_end() {
     });
 }
 
+/// Regression: EXEC was executed, although the client had read a value that another front end had
+/// deleted again. A key that does not exist has no version, so the two states of WATCH and EXEC were
+/// equal. A wrong history led to it.
+#[test]
+fn watched_key_that_the_other_front_end_creates_and_deletes() {
+    with_two("WATCH of a new key", |first, second| {
+        let mut first = first.client();
+        let mut second = second.client();
+        first.check(&[("RPUSH list 1", ":1")]);
+        let script = "EVAL return(redis.call([[get]],KEYS[1])) 1 new";
+        for read in ["GET new", "MGET other new", "EXISTS new", script] {
+            first.check(&[("WATCH list new", "OK"), ("GET new", "nil")]);
+            second.check(&[("SET new 1", "OK")]);
+            let reply = first.run(read);
+            assert!(reply.contains('1'), "{read}: {reply}");
+            second.check(&[("DEL new", ":1")]);
+            first.check(&[("MULTI", "OK"), ("SET done 1", "QUEUED"), ("EXEC", "nil")]);
+        }
+        // The watch has ended with EXEC.
+        first.check(&[("WATCH new", "OK"), ("GET new", "nil"), ("MULTI", "OK"), ("SET done 1", "QUEUED")]);
+        assert_eq!(first.run("EXEC"), "[OK]");
+        // Commands that read other keys, and those without keys.
+        first.check(&[("WATCH new", "OK"), ("PING", "PONG"), ("LLEN list", ":1"), ("SET done 2", "OK")]);
+        first.check(&[("MULTI", "OK"), ("SET done 1", "QUEUED"), ("EXEC", "[OK]")]);
+    });
+}
+
 #[test]
 fn scan_continues_at_the_other_front_end() {
     with_two("SCAN", |first, second| {

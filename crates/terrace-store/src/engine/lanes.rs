@@ -3,7 +3,7 @@
 //! ```text
 //!   4 lanes at first     they take turns, so that the engine finishes a transaction before the
 //!                        next one of the same lane
-//!   32 lanes at most     a write that finds no free lane gets a new one
+//!   more, up to a limit  a write that finds no free lane gets a new one
 //!   beyond               a write waits for a lane, at most for the time of a call
 //! ```
 
@@ -17,8 +17,6 @@ use crate::error::{Error, Result};
 
 /// Number of lanes that take turns. A client without concurrent writes has no more.
 const FIRST_LANES: usize = 4;
-/// Number of transactions at the same time. Each waits for a majority of the servers.
-const MAX_LANES: usize = 32;
 
 /// Lanes of type `L`.
 pub(super) struct Lanes<L> {
@@ -40,10 +38,11 @@ pub(super) fn no_free_lane(max_wait: Duration) -> Error {
 }
 
 impl<L> Lanes<L> {
-    /// Creates lanes without a state. A write waits for a free one at most for `max_wait`.
-    pub(super) fn new(max_wait: Duration) -> Lanes<L> {
+    /// Creates up to `count` lanes without a state, but at least those that take turns. A write waits
+    /// for a free one at most for `max_wait`.
+    pub(super) fn new(count: usize, max_wait: Duration) -> Lanes<L> {
         let lanes = (0..FIRST_LANES).map(|_| None).collect();
-        let free = Mutex::new(Free { lanes, unused: MAX_LANES - FIRST_LANES });
+        let free = Mutex::new(Free { lanes, unused: count.saturating_sub(FIRST_LANES) });
         Lanes { max_wait, free, changed: Condvar::new() }
     }
 
@@ -94,9 +93,11 @@ mod tests {
 
     use super::*;
 
+    const COUNT: usize = 12;
+
     #[test]
     fn writes_one_after_the_other_use_few_lanes() {
-        let lanes = Lanes::new(Duration::ZERO);
+        let lanes = Lanes::new(COUNT, Duration::ZERO);
         let mut next = 0;
         let mut used = Vec::new();
         for _ in 0..3 * FIRST_LANES {
@@ -138,21 +139,21 @@ mod tests {
 
     #[test]
     fn write_without_a_free_lane_ends() {
-        let lanes = Lanes::new(Duration::from_millis(20));
-        let used = with_lanes_in_use(&lanes, MAX_LANES, || {
+        let lanes = Lanes::new(COUNT, Duration::from_millis(20));
+        let used = with_lanes_in_use(&lanes, COUNT, || {
             let outcome = lanes.with_lane(|_| (None, Ok(())));
             assert!(matches!(outcome, Err(Error::Busy(_))), "{outcome:?}");
         });
-        assert_eq!(used.len(), MAX_LANES, "each has a lane of its own");
+        assert_eq!(used.len(), COUNT, "each has a lane of its own");
         lanes.with_lane(|lane| (lane, Ok(()))).unwrap();
     }
 
     #[test]
     fn waiting_write_gets_the_lane_that_another_one_leaves() {
-        let lanes = Lanes::new(Duration::from_secs(60));
+        let lanes = Lanes::new(COUNT, Duration::from_secs(60));
         let ended = AtomicU32::new(0);
         scope(|scope| {
-            with_lanes_in_use(&lanes, MAX_LANES, || {
+            with_lanes_in_use(&lanes, COUNT, || {
                 for _ in 0..3 {
                     scope.spawn(|| {
                         lanes.with_lane(|lane| (lane, Ok(()))).unwrap();

@@ -7,6 +7,10 @@
 //!
 //! Together, the two comparisons cover the time from WATCH to the commit, and the writes of every
 //! front end. The store compares versions, so a write of the same value counts as a change.
+//!
+//! A key without a version at both times may have had one in between. So each command of the client
+//! after WATCH reads these keys with its own ones, and a key that exists ends the watch. What
+//! remains is a key that another front end creates and deletes unseen: EXEC is executed then.
 
 use terrace_store::{Condition, Error, StoreSnapshot, WriteBatch, WriteOptions};
 
@@ -55,6 +59,26 @@ impl View<'_> {
         }
         let ViewData::Store(transaction) = &mut self.data else { return Ok(None) };
         Ok(Some(StoreWatch { snapshot: transaction.take_snapshot()?, keys: watched }))
+    }
+
+    /// True if a key of `watches` exists in the snapshot of this view and did not exist at WATCH. The
+    /// keys come with the first access.
+    ///
+    /// # Errors
+    ///
+    /// The store does not answer.
+    pub(crate) fn has_new_watched_key(&mut self, watches: &[StoreWatch]) -> CommandResult<bool> {
+        let missing: Vec<&WatchedKey> =
+            watches.iter().flat_map(|watch| &watch.keys).filter(|watched| !watched.existed).collect();
+        for watched in &missing {
+            self.want(watched.database, || std::iter::once(watched.key.as_slice()));
+        }
+        for watched in missing {
+            if self.exists_or_is_damaged(watched.database, &watched.key)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// True if a key of `watches` has changed. Otherwise the commit of this view fails if one of

@@ -22,6 +22,9 @@ const LEASE_SECONDS: i64 = 900;
 const RENEWAL: Duration = Duration::from_secs(200);
 /// Maximum time for the removal of the lease at the end.
 const REVOKE_TIME: Duration = Duration::from_secs(1);
+/// Conditional writes at the same time. Each waits for a majority of the servers. They compare
+/// without locks, so they do not disturb each other.
+const COMPARING_LANES: usize = 32;
 /// Maximum number of lanes that one commit may find without their lease.
 const MAX_LOST_LANES: usize = 4;
 
@@ -52,7 +55,7 @@ impl Committer {
             layout,
             markers: Arc::new(markers),
             groups: GroupCommit::new(max_operations, MAX_REQUEST_BYTES, max_wait),
-            conditional: Lanes::new(max_wait),
+            conditional: Lanes::new(COMPARING_LANES, max_wait),
         }
     }
 

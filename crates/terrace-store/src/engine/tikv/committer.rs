@@ -22,6 +22,9 @@ use crate::error::{Error, Result};
 /// Maximum size of a group.
 const GROUP_OPERATIONS: usize = 512;
 const GROUP_BYTES: usize = 1 << 20;
+/// Conditional writes at the same time. They lock what they compare, so more of them fail more often
+/// and take longer in all.
+const LOCKING_LANES: usize = 8;
 /// Time without a commit after which a lane gets a new marker, in milliseconds.
 const LANE_LIFE_MILLIS: u64 = 3600 * 1000;
 /// Age of a marker that no client uses any more, in milliseconds.
@@ -51,7 +54,12 @@ impl Committer {
         let names = LaneNames { layout, client: SystemRandom::new().next_u64(), next: AtomicU64::new(0) };
         let max_wait = cluster.timeout();
         let groups = GroupCommit::new(GROUP_OPERATIONS, GROUP_BYTES, max_wait);
-        Committer { cluster, names: Arc::new(names), groups, conditional: Lanes::new(max_wait) }
+        Committer {
+            cluster,
+            names: Arc::new(names),
+            groups,
+            conditional: Lanes::new(LOCKING_LANES, max_wait),
+        }
     }
 
     /// Writes `writes`, together with those of other threads.
@@ -73,14 +81,20 @@ impl Committer {
         })
     }
 
-    /// Commits `writes` in `transaction`, with locks on the keys `locked`.
+    /// Commits `writes` in the transaction that `begin` returns, with locks on the keys beside it.
+    ///
+    /// The transaction begins when there is a lane for it. During a wait after its start, others would
+    /// write the keys that it locks, and it would fail.
     pub(super) fn attempt(
         &self,
-        transaction: Transaction,
         writes: Writes,
-        locked: Vec<Vec<u8>>,
+        begin: impl FnOnce() -> Result<(Transaction, Vec<Vec<u8>>)>,
     ) -> Result<Attempt> {
         self.conditional.with_lane(|lane| {
+            let (transaction, locked) = match begin() {
+                Ok(begun) => begun,
+                Err(error) => return (lane, Err(error)),
+            };
             let requester = self.cluster.requester();
             let names = Arc::clone(&self.names);
             let work = async move {

@@ -12,7 +12,10 @@
 //! commit between S and this one. Such a failure is no conflict of the caller: the comparison is
 //! repeated with a later S.
 
+use tikv_client::{TimestampExt, Transaction};
+
 use super::super::group_commit::Writes;
+use super::cluster::Requester;
 use super::commit::Attempt;
 use super::committer::Committer;
 use super::snapshot::{Content, Snapshots, TikvSnapshot};
@@ -32,18 +35,8 @@ pub(super) fn write_if(
     let requester = reads.cluster.requester();
     let mut pause = requester.first_pause();
     loop {
-        let begin = requester.clone();
-        let mut transaction = reads.cluster.threads.run(async move { Ok(begin.begin().await?) })?;
-        let now = reads.at_start(tikv_client::TimestampExt::version(&transaction.start_timestamp()));
-        let locked = match unchanged(reads, since, &now, condition) {
-            Ok(locked) => locked,
-            Err(error) => {
-                // It has written nothing, so its end sends no request.
-                let _ = reads.cluster.threads.run(async move { Ok(transaction.rollback().await.is_ok()) });
-                return Err(error);
-            }
-        };
-        match committer.attempt(transaction, writes.clone(), locked)? {
+        let begin = || begin_unchanged(reads, since, condition, &requester);
+        match committer.attempt(writes.clone(), begin)? {
             Attempt::Committed(at) => return Ok(at),
             Attempt::Conflict if requester.is_late() => {
                 return Err(Error::Busy("tikv: other clients write all the time".into()));
@@ -56,6 +49,27 @@ pub(super) fn write_if(
                     Ok(pause)
                 })?;
             }
+        }
+    }
+}
+
+/// Begins a transaction, and returns it with the keys to lock if `condition` holds at its start.
+/// Otherwise returns a conflict.
+fn begin_unchanged(
+    reads: &Snapshots,
+    since: &TikvSnapshot,
+    condition: &Condition<'_>,
+    requester: &Requester,
+) -> Result<(Transaction, Vec<Vec<u8>>)> {
+    let begin = requester.clone();
+    let mut transaction = reads.cluster.threads.run(async move { Ok(begin.begin().await?) })?;
+    let now = reads.at_start(transaction.start_timestamp().version());
+    match unchanged(reads, since, &now, condition) {
+        Ok(locked) => Ok((transaction, locked)),
+        Err(error) => {
+            // It has written nothing, so its end sends no request.
+            let _ = reads.cluster.threads.run(async move { Ok(transaction.rollback().await.is_ok()) });
+            Err(error)
         }
     }
 }
