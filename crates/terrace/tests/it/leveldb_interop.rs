@@ -282,7 +282,7 @@ fn leveldb_with_paranoid_checks_opens_a_database_killed_in_a_large_batch() {
     }
 }
 
-/// LevelDB with `reuse_logs` continued a closed log, and a full disk damaged all that it appended.
+/// LevelDB with `reuse_logs` continued a closed log, and a failed write damaged all that it appended.
 /// It then started another log, whose first sequence number is not the next one. Terrace took this
 /// log for its own after a power cut, and dropped it.
 #[test]
