@@ -6,8 +6,6 @@
 //!   write: pass of the gate; run; commit          read: run
 //! ```
 
-use std::sync::atomic::Ordering;
-
 use super::attempts::Attempts;
 use super::observe::show_script;
 use super::permission::{Denial, denial};
@@ -321,7 +319,7 @@ impl Running<'_> {
             false => View::with_pass(&shared.store, scratch),
         };
         view.want(session.database, || command.keys.of(args));
-        note_new_watched_key(session, &mut view)?;
+        view.note_new_watched_key(&session.store_watches, &session.mark)?;
         let mut call = Call { shared, session, view, reply };
         call.view.reports_misses = !is_write && shared.store.key_events.wants(EventClass::MISS);
         if is_script {
@@ -349,7 +347,7 @@ impl Running<'_> {
         loop {
             let mut view = View::new(&shared.store, scratch);
             view.want(session.database, || self.command.keys.of(self.args));
-            note_new_watched_key(session, &mut view)?;
+            view.note_new_watched_key(&session.store_watches, &session.mark)?;
             view.reports_misses = shared.store.key_events.wants(EventClass::MISS);
             view.is_repeatable = !view.reports_misses;
             match (self.function)(&mut Call { shared, session, view, reply }, self.args) {
@@ -358,23 +356,6 @@ impl Running<'_> {
             }
         }
     }
-}
-
-/// Marks the client if a watched key that did not exist exists in the snapshot of `view`, which the
-/// client is about to read. EXEC cannot find out if another front end deletes the key before it.
-///
-/// # Errors
-///
-/// The shared store does not answer.
-fn note_new_watched_key(session: &Session, view: &mut View<'_>) -> CommandResult {
-    // A command that may not wait reads nothing from a store.
-    if view.scratch.can_wait
-        && !session.store_watches.is_empty()
-        && view.has_new_watched_key(&session.store_watches)?
-    {
-        session.mark.store(true, Ordering::SeqCst);
-    }
-    Ok(())
 }
 
 /// Runs a command as part of the series of the turn.

@@ -234,9 +234,9 @@ fn watch_sees_every_write_of_the_other_front_end() {
     });
 }
 
-/// Regression: EXEC was executed, although the client had read a value that another front end had
-/// deleted again. A key that does not exist has no version, so the two states of WATCH and EXEC were
-/// equal. A wrong history led to it.
+/// Regression: EXEC was executed, although the client had read a value that another front end
+/// had deleted again. A key that does not exist has no version, so the two states of WATCH and
+/// EXEC were equal. A wrong history led to it.
 #[test]
 fn watched_key_that_the_other_front_end_creates_and_deletes() {
     with_two("WATCH of a new key", |first, second| {

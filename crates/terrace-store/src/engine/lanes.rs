@@ -38,8 +38,8 @@ pub(super) fn no_free_lane(max_wait: Duration) -> Error {
 }
 
 impl<L> Lanes<L> {
-    /// Creates up to `count` lanes without a state, but at least those that take turns. A write waits
-    /// for a free one at most for `max_wait`.
+    /// Creates up to `count` lanes without a state, but at least those that take turns. A write
+    /// waits for a free one at most for `max_wait`.
     pub(super) fn new(count: usize, max_wait: Duration) -> Lanes<L> {
         let lanes = (0..FIRST_LANES).map(|_| None).collect();
         let free = Mutex::new(Free { lanes, unused: count.saturating_sub(FIRST_LANES) });

@@ -182,9 +182,9 @@ fn concurrent_writers_share_transactions() {
     assert!(requests.prewrites < all / 2, "{requests:?} for {all} writes");
 }
 
-/// Regression: transactions began before they waited for a lane. Meanwhile, others locked the shared
-/// keys that they compare, so they failed: 64 clients of a server needed 3.8 attempts for a SET, and
-/// with a slower cluster they got errors.
+/// Regression: transactions began before they waited for a lane. Meanwhile, others locked the
+/// shared keys that they compare, so they failed: 64 clients of a server needed 3.8 attempts for a
+/// SET, and with a slower cluster they got errors.
 #[test]
 fn waiting_transactions_do_not_fail() {
     const CLIENTS: usize = 64;
@@ -202,7 +202,9 @@ fn waiting_transactions_do_not_fail() {
     let used = counted(&double, || {
         thread::scope(|scope| {
             for client in 0..CLIENTS {
-                let (store, guards, next) = (&store, &guards, &next);
+                let store = &store;
+                let guards = &guards;
+                let next = &next;
                 scope.spawn(move || {
                     for write in 0..WRITES {
                         let guard = &guards[next.fetch_add(1, Ordering::Relaxed) % CLIENTS];

@@ -282,9 +282,9 @@ fn leveldb_with_paranoid_checks_opens_a_database_killed_in_a_large_batch() {
     }
 }
 
-/// LevelDB with `reuse_logs` continued a closed log, and a failed write damaged all that it appended.
-/// It then started another log, whose first sequence number is not the next one. Terrace took this
-/// log for its own after a power cut, and dropped it.
+/// LevelDB with `reuse_logs` continued a closed log, and a failed write damaged all that it
+/// appended. It then started another log, whose first sequence number is not the next one. Terrace
+/// took this log for its own after a power cut, and dropped it.
 #[test]
 fn log_of_another_program_after_a_damaged_one_is_replayed() {
     let dir = tempfile::tempdir().unwrap();

@@ -12,8 +12,11 @@
 //! after WATCH reads these keys with its own ones, and a key that exists ends the watch. What
 //! remains is a key that another front end creates and deletes unseen: EXEC is executed then.
 
+use std::sync::atomic::Ordering;
+
 use terrace_store::{Condition, Error, StoreSnapshot, WriteBatch, WriteOptions};
 
+use super::super::Mark;
 use super::super::view::{View, ViewData};
 use crate::failure::{CommandResult, Failure};
 
@@ -61,13 +64,21 @@ impl View<'_> {
         Ok(Some(StoreWatch { snapshot: transaction.take_snapshot()?, keys: watched }))
     }
 
-    /// True if a key of `watches` exists in the snapshot of this view and did not exist at WATCH. The
-    /// keys come with the first access.
+    /// Sets `mark` if a key of `watches` that did not exist exists in the snapshot of this view,
+    /// which the client is about to read. The keys come with the first access.
     ///
     /// # Errors
     ///
     /// The store does not answer.
-    pub(crate) fn has_new_watched_key(&mut self, watches: &[StoreWatch]) -> CommandResult<bool> {
+    pub(crate) fn note_new_watched_key(&mut self, watches: &[StoreWatch], mark: &Mark) -> CommandResult {
+        // A command that may not wait reads nothing from a store.
+        if self.scratch.can_wait && self.has_new_watched_key(watches)? {
+            mark.store(true, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    fn has_new_watched_key(&mut self, watches: &[StoreWatch]) -> CommandResult<bool> {
         let missing: Vec<&WatchedKey> =
             watches.iter().flat_map(|watch| &watch.keys).filter(|watched| !watched.existed).collect();
         for watched in &missing {

@@ -22,8 +22,8 @@ use crate::error::{Error, Result};
 /// Maximum size of a group.
 const GROUP_OPERATIONS: usize = 512;
 const GROUP_BYTES: usize = 1 << 20;
-/// Conditional writes at the same time. They lock what they compare, so more of them fail more often
-/// and take longer in all.
+/// Conditional writes at the same time. They lock what they compare, so more of them fail more
+/// often and take longer in all.
 const LOCKING_LANES: usize = 8;
 /// Time without a commit after which a lane gets a new marker, in milliseconds.
 const LANE_LIFE_MILLIS: u64 = 3600 * 1000;
@@ -83,8 +83,8 @@ impl Committer {
 
     /// Commits `writes` in the transaction that `begin` returns, with locks on the keys beside it.
     ///
-    /// The transaction begins when there is a lane for it. During a wait after its start, others would
-    /// write the keys that it locks, and it would fail.
+    /// The transaction begins when there is a lane for it. During a wait after its start, others
+    /// would write the keys that it locks, and it would fail.
     pub(super) fn attempt(
         &self,
         writes: Writes,

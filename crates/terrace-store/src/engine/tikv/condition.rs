@@ -35,8 +35,9 @@ pub(super) fn write_if(
     let requester = reads.cluster.requester();
     let mut pause = requester.first_pause();
     loop {
-        let begin = || begin_unchanged(reads, since, condition, &requester);
-        match committer.attempt(writes.clone(), begin)? {
+        let attempt =
+            committer.attempt(writes.clone(), || begin_unchanged(reads, since, condition, &requester));
+        match attempt? {
             Attempt::Committed(at) => return Ok(at),
             Attempt::Conflict if requester.is_late() => {
                 return Err(Error::Busy("tikv: other clients write all the time".into()));
