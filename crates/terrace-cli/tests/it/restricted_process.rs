@@ -92,6 +92,7 @@ fn on_a_terminal(dir: &Path, line: &str) -> String {
     let command = format!("{} {line}", env!("CARGO_BIN_EXE_terrace"));
     let ended = Command::new("script")
         .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+        .env("TERM", "xterm")
         .current_dir(dir)
         .output()
         .unwrap();
