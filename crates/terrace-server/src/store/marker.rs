@@ -39,8 +39,8 @@ pub(crate) fn initial_spaces() -> Spaces {
 /// Returns the key of the guard of the map with the number `number`, modulo the number of guards.
 ///
 /// A change of the map in a shared store writes all guards. Each other transaction reads one of
-/// them. A commit on TiKV locks the records that it has read, so with the map itself, all commits
-/// would follow each other.
+/// them. A commit on TiKV locks the records that it has read, so with the map itself, the commits
+/// of all servers would follow each other.
 pub(super) fn map_guard_key(number: usize) -> Vec<u8> {
     let guard = (number % usize::from(MAP_GUARDS)) as u8;
     [MARKER_KEY, &[3, guard]].concat()

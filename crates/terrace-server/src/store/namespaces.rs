@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use terrace::Db;
+use terrace_env::{Random, SystemRandom};
 use terrace_sync::native_locks::Mutex;
 
 use super::layout::{DATABASES, Layout, garbage_prefix, parse_garbage_key};
@@ -14,9 +15,14 @@ pub(crate) struct Namespaces {
     spaces: [AtomicU16; DATABASES],
     /// Position in a shared store of the map that was read last.
     position: Mutex<u64>,
-    /// Number of guards that transactions of a shared store have taken.
-    guards: AtomicUsize,
+    /// Number of the next transaction of a shared store. Each server begins with a random one, so
+    /// that several servers use different guards.
+    next_transaction: AtomicUsize,
 }
+
+/// Number of consecutive transactions with the same guard. They are often committed as one group,
+/// and few guards of a group leave the others to the groups of other servers.
+const TRANSACTIONS_OF_GUARD: usize = 16;
 
 impl Namespaces {
     /// Reads the map of a directory.
@@ -39,7 +45,7 @@ impl Namespaces {
         Namespaces {
             spaces: spaces.map(AtomicU16::new),
             position: Mutex::new(0),
-            guards: AtomicUsize::new(0),
+            next_transaction: AtomicUsize::new(SystemRandom::new().next_u64() as usize),
         }
     }
 
@@ -56,10 +62,10 @@ impl Namespaces {
     }
 
     /// Returns the key of the guard of the map for the next transaction of a shared store.
-    /// Neighbouring transactions get different guards.
     pub(super) fn next_guard(&self) -> Vec<u8> {
         // Relaxed: any guard is correct.
-        marker::map_guard_key(self.guards.fetch_add(1, Ordering::Relaxed))
+        let transaction = self.next_transaction.fetch_add(1, Ordering::Relaxed);
+        marker::map_guard_key(transaction / TRANSACTIONS_OF_GUARD)
     }
 
     /// Returns the namespace of `database`.
@@ -103,9 +109,12 @@ mod tests {
     fn transactions_take_turns_with_the_guards() {
         let namespaces = Namespaces::new(&marker::initial_spaces());
         let all: BTreeSet<Vec<u8>> = marker::map_guard_keys().collect();
-        for _ in 0..2 {
-            let taken: BTreeSet<Vec<u8>> = all.iter().map(|_| namespaces.next_guard()).collect();
-            assert_eq!(taken, all);
+        let taken: Vec<Vec<u8>> =
+            (0..all.len() * TRANSACTIONS_OF_GUARD).map(|_| namespaces.next_guard()).collect();
+        assert_eq!(taken.iter().cloned().collect::<BTreeSet<_>>(), all);
+        for neighbours in taken.chunks(TRANSACTIONS_OF_GUARD) {
+            let guards: BTreeSet<_> = neighbours.iter().collect();
+            assert!(guards.len() <= 2, "{guards:?}");
         }
     }
 

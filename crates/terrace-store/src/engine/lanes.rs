@@ -1,11 +1,7 @@
-//! Lanes of conditional writes, each of which is a transaction of its own.
+//! Lanes of writes with conditions on ranges, each of which is a transaction of its own.
 //!
-//! ```text
-//!   4 lanes at first     they take turns, so that the engine finishes a transaction before the
-//!                        next one of the same lane
-//!   more, up to a limit  a write that finds no free lane gets a new one
-//!   beyond               a write waits for a lane, at most for the time of a call
-//! ```
+//! Lanes take turns, so that the engine finishes a transaction before the next one of the same
+//! lane. A write that finds no free lane waits for one, at most for the time of a call.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,21 +11,15 @@ use terrace_sync::native_locks::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 
-/// Number of lanes that take turns. A client without concurrent writes has no more.
-const FIRST_LANES: usize = 4;
+/// Number of transactions at the same time. Such writes are rare, and they exclude each other.
+const COUNT: usize = 4;
 
 /// Lanes of type `L`.
 pub(super) struct Lanes<L> {
     max_wait: Duration,
-    free: Mutex<Free<L>>,
-    changed: Condvar,
-}
-
-struct Free<L> {
     /// The lane with the longest rest is the first one. None: a lane without a state.
-    lanes: VecDeque<Option<L>>,
-    /// Number of further lanes that no write has needed yet.
-    unused: usize,
+    free: Mutex<VecDeque<Option<L>>>,
+    changed: Condvar,
 }
 
 /// Error of a write that has waited for `max_wait`.
@@ -38,11 +28,9 @@ pub(super) fn no_free_lane(max_wait: Duration) -> Error {
 }
 
 impl<L> Lanes<L> {
-    /// Creates up to `count` lanes without a state, but at least those that take turns. A write
-    /// waits for a free one at most for `max_wait`.
-    pub(super) fn new(count: usize, max_wait: Duration) -> Lanes<L> {
-        let lanes = (0..FIRST_LANES).map(|_| None).collect();
-        let free = Mutex::new(Free { lanes, unused: count.saturating_sub(FIRST_LANES) });
+    /// Creates lanes without a state. A write waits for a free one at most for `max_wait`.
+    pub(super) fn new(max_wait: Duration) -> Lanes<L> {
+        let free = Mutex::new((0..COUNT).map(|_| None).collect());
         Lanes { max_wait, free, changed: Condvar::new() }
     }
 
@@ -53,7 +41,7 @@ impl<L> Lanes<L> {
     /// [`Error::Busy`] if no lane is free in time. Otherwise those of `commit`.
     pub(super) fn with_lane<T>(&self, commit: impl FnOnce(Option<L>) -> (Option<L>, Result<T>)) -> Result<T> {
         let (lane, outcome) = commit(self.take()?);
-        self.free.lock().lanes.push_back(lane);
+        self.free.lock().push_back(lane);
         self.changed.notify_one();
         outcome
     }
@@ -62,12 +50,8 @@ impl<L> Lanes<L> {
         let deadline = SystemClock.monotonic() + self.max_wait;
         let mut free = self.free.lock();
         loop {
-            if let Some(lane) = free.lanes.pop_front() {
+            if let Some(lane) = free.pop_front() {
                 return Ok(lane);
-            }
-            if let Some(unused) = free.unused.checked_sub(1) {
-                free.unused = unused;
-                return Ok(None);
             }
             let left = deadline.saturating_sub(SystemClock.monotonic());
             if left.is_zero() {
@@ -80,7 +64,7 @@ impl<L> Lanes<L> {
     /// Takes the states of all free lanes, for the end of the client.
     #[cfg(feature = "tikv")]
     pub(super) fn take_states(&self) -> Vec<L> {
-        self.free.lock().lanes.iter_mut().filter_map(Option::take).collect()
+        self.free.lock().iter_mut().filter_map(Option::take).collect()
     }
 }
 
@@ -93,14 +77,12 @@ mod tests {
 
     use super::*;
 
-    const COUNT: usize = 12;
-
     #[test]
-    fn writes_one_after_the_other_use_few_lanes() {
-        let lanes = Lanes::new(COUNT, Duration::ZERO);
+    fn lanes_take_turns() {
+        let lanes = Lanes::new(Duration::ZERO);
         let mut next = 0;
         let mut used = Vec::new();
-        for _ in 0..3 * FIRST_LANES {
+        for _ in 0..3 * COUNT {
             let lane = lanes.with_lane(|lane| {
                 next += 1;
                 let lane = lane.unwrap_or(next);
@@ -108,7 +90,7 @@ mod tests {
             });
             used.push(lane.unwrap());
         }
-        assert_eq!(used, [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4], "they take turns");
+        assert_eq!(used, [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4]);
     }
 
     /// Enters `count` lanes at the same time, and calls `body` meanwhile.
@@ -139,7 +121,7 @@ mod tests {
 
     #[test]
     fn write_without_a_free_lane_ends() {
-        let lanes = Lanes::new(COUNT, Duration::from_millis(20));
+        let lanes = Lanes::new(Duration::from_millis(20));
         let used = with_lanes_in_use(&lanes, COUNT, || {
             let outcome = lanes.with_lane(|_| (None, Ok(())));
             assert!(matches!(outcome, Err(Error::Busy(_))), "{outcome:?}");
@@ -150,7 +132,7 @@ mod tests {
 
     #[test]
     fn waiting_write_gets_the_lane_that_another_one_leaves() {
-        let lanes = Lanes::new(COUNT, Duration::from_secs(60));
+        let lanes = Lanes::new(Duration::from_secs(60));
         let ended = AtomicU32::new(0);
         scope(|scope| {
             with_lanes_in_use(&lanes, COUNT, || {

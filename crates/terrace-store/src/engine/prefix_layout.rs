@@ -60,6 +60,14 @@ impl Layout {
         key
     }
 
+    /// Returns `error` with the user key of the stored key in a conflict.
+    pub(super) fn with_user_key(&self, error: Error) -> Error {
+        match error {
+            Error::Conflict { key: Some(key) } => Error::Conflict { key: Some(self.user_key(key)) },
+            error => error,
+        }
+    }
+
     /// Key of the record that deletions change in etcd, and new lanes in TiKV.
     pub(super) fn change_record_key(&self) -> Vec<u8> {
         self.key(b'd', &[])

@@ -1,12 +1,13 @@
 //! Commits of one client: their lanes, and the lease of the commit markers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Compare, TxnOp};
+use etcd_client::{Compare, CompareOp, TxnOp};
 use terrace_env::{Random, SystemRandom};
 
-use super::super::group_commit::{GroupCommit, Writes};
+use super::super::group_commit::{Comparison, GroupCommit, GroupedWrite, Writes, halves, writes_of};
 use super::super::lanes::Lanes;
 use super::super::prefix_layout::Layout;
 use super::MAX_REQUEST_BYTES;
@@ -22,9 +23,6 @@ const LEASE_SECONDS: i64 = 900;
 const RENEWAL: Duration = Duration::from_secs(200);
 /// Maximum time for the removal of the lease at the end.
 const REVOKE_TIME: Duration = Duration::from_secs(1);
-/// Conditional writes at the same time. Each waits for a majority of the servers. They compare
-/// without locks, so they do not disturb each other.
-const COMPARING_LANES: usize = 32;
 /// Maximum number of lanes that one commit may find without their lease.
 const MAX_LOST_LANES: usize = 4;
 
@@ -34,7 +32,8 @@ pub(super) struct Committer {
     layout: Arc<Layout>,
     markers: Arc<Markers>,
     groups: GroupCommit<Lane>,
-    conditional: Lanes<Lane>,
+    /// Lanes of writes with conditions on ranges.
+    single: Lanes<Lane>,
 }
 
 /// Names and lease of the commit markers.
@@ -45,7 +44,7 @@ struct Markers {
 }
 
 impl Committer {
-    /// A transaction has at most `max_operations`, besides its own ones.
+    /// A transaction has at most `max_operations`, and as many comparisons, besides its own ones.
     pub(super) fn new(cluster: Arc<Cluster>, layout: Arc<Layout>, max_operations: usize) -> Committer {
         let markers =
             Markers { client: SystemRandom::new().next_u64(), state: tokio::sync::Mutex::new((None, 0)) };
@@ -54,38 +53,44 @@ impl Committer {
             cluster,
             layout,
             markers: Arc::new(markers),
-            groups: GroupCommit::new(max_operations, MAX_REQUEST_BYTES, max_wait),
-            conditional: Lanes::new(COMPARING_LANES, max_wait),
+            groups: GroupCommit::new(max_operations, MAX_REQUEST_BYTES, max_wait, Comparison::Reads),
+            single: Lanes::new(max_wait),
         }
     }
 
-    /// Writes `writes`, together with those of other threads.
-    pub(super) fn write(&self, writes: Writes) -> Result<()> {
-        self.groups.write(writes, |lane, group| {
-            let all: Writes = group.iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
-            let (mut lane, outcome) = self.commit_blind(lane, &all);
-            // A cluster with lower limits refuses a group whose writes it accepts one by one.
-            if group.len() > 1 && matches!(outcome, Err(Error::InvalidArgument(_))) {
-                let mut outcomes = Vec::with_capacity(group.len());
-                for writes in &group {
-                    let (next_lane, outcome) = self.commit_blind(lane, writes);
-                    lane = next_lane;
-                    outcomes.push(outcome);
-                }
-                return (lane, outcomes);
-            }
-            (lane, vec![outcome; group.len()])
-        })
+    /// Executes `write`, together with those of other threads.
+    pub(super) fn write(&self, write: GroupedWrite) -> Result<Position> {
+        self.groups.write(write, |lane, group| self.commit_group(lane, &group))
     }
 
-    fn commit_blind(&self, lane: Option<Lane>, writes: &Writes) -> (Option<Lane>, Result<()>) {
-        let (lane, outcome) = self.commit(lane, Vec::new(), self.operations(writes));
-        (lane, outcome.map(|_| ()))
+    /// Commits a group. Divides it after a conflict, so that one changed key fails only the writes
+    /// that depend on it. Divides it also if the cluster refuses it, because a cluster with lower
+    /// limits may accept the parts.
+    fn commit_group(
+        &self,
+        mut lane: Option<Lane>,
+        group: &[Arc<GroupedWrite>],
+    ) -> (Option<Lane>, Vec<Result<Position>>) {
+        let mut outcomes: Vec<Result<Position>> = vec![Ok(0); group.len()];
+        let mut parts: Vec<_> = std::iter::once(0..group.len()).collect();
+        while let Some(part) = parts.pop() {
+            let members = group.get(part.clone()).unwrap_or_default();
+            let (next_lane, outcome) =
+                self.commit(lane, compares_of(members), self.operations(&writes_of(members)));
+            lane = next_lane;
+            match outcome {
+                Err(Error::Conflict { .. } | Error::InvalidArgument(_)) if part.len() > 1 => {
+                    parts.extend(halves(part));
+                }
+                outcome => outcomes[part].fill(outcome),
+            }
+        }
+        (lane, outcomes)
     }
 
     /// Executes `operations` in a transaction of their own, if `compares` hold.
-    pub(super) fn write_if(&self, compares: Vec<Compare>, operations: Vec<TxnOp>) -> Result<Position> {
-        self.conditional.with_lane(|lane| self.commit(lane, compares, operations))
+    pub(super) fn write_alone(&self, compares: Vec<Compare>, operations: Vec<TxnOp>) -> Result<Position> {
+        self.single.with_lane(|lane| self.commit(lane, compares, operations))
     }
 
     /// Returns the operations of `writes`. Deletions also change the record of the last deletion.
@@ -126,6 +131,15 @@ impl Committer {
         let run = self.cluster.threads.run(work);
         run.unwrap_or_else(|error| (None, Err(Error::CommitUnknown(error.to_string()))))
     }
+}
+
+/// Comparisons of the keys on which `group` depends. Most of its writes have some in common.
+fn compares_of(group: &[Arc<GroupedWrite>]) -> Vec<Compare> {
+    let compared: BTreeSet<_> = group.iter().flat_map(|write| &write.compared).collect();
+    let compares = compared
+        .into_iter()
+        .map(|(key, revision)| Compare::mod_revision(key.clone(), CompareOp::Equal, revision.cast_signed()));
+    compares.collect()
 }
 
 async fn commit(

@@ -32,7 +32,7 @@ use self::committer::Committer;
 use self::snapshot::{EtcdSnapshot, Snapshots};
 use super::OpenOptions;
 use super::connection_error::explain;
-use super::group_commit::{Writes, bytes_of, check_size, checked_writes};
+use super::group_commit::{GroupedWrite, Writes, bytes_of, check_size, checked_writes};
 use super::prefix_layout::Layout;
 use crate::address::Address;
 use crate::error::{Error, Result};
@@ -85,22 +85,25 @@ impl EtcdStore {
         checked_writes(batch, &self.limits(), |key| self.snapshots.layout.data_key(key))
     }
 
-    /// Returns the comparisons that hold while nothing in `condition` has changed.
-    fn compares(&self, condition: &Condition<'_>) -> Result<Compares> {
-        let since = condition.since.as_any().downcast_ref::<EtcdSnapshot>();
-        let since = since.filter(|since| since.belongs_to(&self.snapshots)).ok_or_else(foreign_snapshot)?;
-        let ranges: Vec<&KeyRange> = condition.ranges.iter().filter(|range| !range.is_empty()).collect();
-        let limit = self.max_txn_ops - OWN_COMPARES;
-        // The reads that follow have a number in proportion.
-        check_size("compared keys and ranges", condition.keys.len() + ranges.len(), limit)?;
+    /// Returns the write of `writes` under the condition that `keys` are as in `since`.
+    fn grouped(&self, writes: Writes, since: &EtcdSnapshot, keys: &[&[u8]]) -> Result<GroupedWrite> {
+        let revisions = since.revisions(keys)?.into_iter().map(i64::unsigned_abs);
+        let stored_keys = keys.iter().map(|key| self.snapshots.layout.data_key(key));
+        let since = since.revision().unsigned_abs();
+        Ok(GroupedWrite { writes, compared: stored_keys.zip(revisions).collect(), since })
+    }
+
+    /// Returns the comparisons that hold while the keys and `ranges` of a condition have not
+    /// changed.
+    fn compares(&self, keys: &GroupedWrite, since: &EtcdSnapshot, ranges: &[&KeyRange]) -> Result<Compares> {
         let mut compares = Compares::default();
-        for (key, revision) in condition.keys.iter().zip(since.revisions(condition.keys)?) {
-            compares.add(self.snapshots.layout.data_key(key), CompareOp::Equal, revision);
+        for (key, revision) in &keys.compared {
+            compares.add(key.clone(), CompareOp::Equal, revision.cast_signed());
         }
         for range in ranges {
             self.compare_range(since, range, &mut compares)?;
         }
-        check_size("compared keys and ranges", compares.all.len(), limit)?;
+        check_size("compared keys and ranges", compares.all.len(), self.max_txn_ops - OWN_COMPARES)?;
         Ok(compares)
     }
 
@@ -168,15 +171,26 @@ impl Store for EtcdStore {
         let writes = self.checked_writes(batch)?;
         match writes.is_empty() {
             true => Ok(()),
-            false => self.committer.write(writes),
+            false => self.committer.write(writes.into()).map(drop),
         }
     }
 
     fn write_if(&self, batch: &WriteBatch, condition: &Condition<'_>, _: &WriteOptions) -> Result<Position> {
         let writes = self.checked_writes(batch)?;
-        let compares = self.compares(condition)?;
+        let since = condition.since.as_any().downcast_ref::<EtcdSnapshot>();
+        let since = since.filter(|since| since.belongs_to(&self.snapshots)).ok_or_else(foreign_snapshot)?;
+        let ranges: Vec<&KeyRange> = condition.ranges.iter().filter(|range| !range.is_empty()).collect();
+        let compared = condition.keys.len() + ranges.len();
+        // The reads that follow have a number in proportion.
+        check_size("compared keys and ranges", compared, self.max_txn_ops - OWN_COMPARES)?;
+        let write = self.grouped(writes, since, condition.keys)?;
+        if ranges.is_empty() {
+            check_size("bytes with the condition", write.bytes(), MAX_REQUEST_BYTES)?;
+            return self.committer.write(write).map_err(|error| self.snapshots.layout.with_user_key(error));
+        }
+        let compares = self.compares(&write, since, &ranges)?;
         check_size("bytes with the condition", bytes_of(batch) + compares.bytes, MAX_REQUEST_BYTES)?;
-        self.committer.write_if(compares.all, self.committer.operations(&writes))
+        self.committer.write_alone(compares.all, self.committer.operations(&write.writes))
     }
 
     fn snapshot(&self) -> Result<Box<dyn StoreSnapshot>> {
@@ -195,7 +209,7 @@ impl Store for EtcdStore {
         }
         let (start, end) = self.snapshots.layout.data_range(range);
         let delete = TxnOp::delete(start, Some(DeleteOptions::new().with_range(end)));
-        self.committer.write_if(Vec::new(), vec![delete, self.committer.deletion_record()]).map(|_| ())
+        self.committer.write_alone(Vec::new(), vec![delete, self.committer.deletion_record()]).map(drop)
     }
 
     fn approximate_size(&self, range: &KeyRange) -> Result<u64> {

@@ -1,9 +1,19 @@
-//! Commits of one client: groups of blind writes, conditional writes, and commit markers.
+//! Commits of one client: groups of writes, single transactions, and commit markers.
+//!
+//! ```text
+//!   begin     transaction of a group with the start timestamp S
+//!   compare   the versions of the compared keys at S; a write with a changed key leaves the group
+//!   commit    all writes, with locks on the compared keys, which exclude a change after S
+//! ```
+//!
+//! A failure of the commit is no conflict of the callers: the comparison is repeated with a later
+//! S.
 //!
 //! A marker belongs to a lane of one client. The first commit of a lane also writes the record of
 //! the last new lane, and deletes markers that no client uses any more. So a condition on a range
 //! can lock that record and all markers, and no commit escapes it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,20 +21,19 @@ use std::time::Duration;
 use terrace_env::{Random, SystemRandom};
 use tikv_client::{TimestampExt, Transaction};
 
-use super::super::group_commit::{GroupCommit, Writes};
+use super::super::group_commit::{Comparison, GroupCommit, GroupedWrite, Version, Writes, halves, writes_of};
 use super::super::lanes::Lanes;
 use super::super::prefix_layout::Layout;
 use super::cluster::{Cluster, MILLIS_SHIFT, Requester};
 use super::commit::{Attempt, Lane, attempt};
+use super::snapshot::{markers_at, versions_at};
 use super::stored::Stamp;
 use crate::error::{Error, Result};
+use crate::store::Position;
 
 /// Maximum size of a group.
 const GROUP_OPERATIONS: usize = 512;
 const GROUP_BYTES: usize = 1 << 20;
-/// Conditional writes at the same time. They lock what they compare, so more of them fail more
-/// often and take longer in all.
-const LOCKING_LANES: usize = 8;
 /// Time without a commit after which a lane gets a new marker, in milliseconds.
 const LANE_LIFE_MILLIS: u64 = 3600 * 1000;
 /// Age of a marker that no client uses any more, in milliseconds.
@@ -39,7 +48,8 @@ pub(super) struct Committer {
     cluster: Arc<Cluster>,
     names: Arc<LaneNames>,
     groups: GroupCommit<Lane>,
-    conditional: Lanes<Lane>,
+    /// Lanes of writes with conditions on ranges.
+    single: Lanes<Lane>,
 }
 
 /// Names of the lanes of one client.
@@ -53,18 +63,13 @@ impl Committer {
     pub(super) fn new(cluster: Arc<Cluster>, layout: Arc<Layout>) -> Committer {
         let names = LaneNames { layout, client: SystemRandom::new().next_u64(), next: AtomicU64::new(0) };
         let max_wait = cluster.timeout();
-        let groups = GroupCommit::new(GROUP_OPERATIONS, GROUP_BYTES, max_wait);
-        Committer {
-            cluster,
-            names: Arc::new(names),
-            groups,
-            conditional: Lanes::new(LOCKING_LANES, max_wait),
-        }
+        let groups = GroupCommit::new(GROUP_OPERATIONS, GROUP_BYTES, max_wait, Comparison::Locks);
+        Committer { cluster, names: Arc::new(names), groups, single: Lanes::new(max_wait) }
     }
 
-    /// Writes `writes`, together with those of other threads.
-    pub(super) fn write(&self, writes: Writes) -> Result<()> {
-        self.groups.write(writes, |lane, group| {
+    /// Executes `write`, together with those of other threads.
+    pub(super) fn write(&self, write: GroupedWrite) -> Result<Position> {
+        self.groups.write(write, |lane, group| {
             let requester = self.cluster.requester();
             let names = Arc::clone(&self.names);
             let count = group.len();
@@ -90,7 +95,7 @@ impl Committer {
         writes: Writes,
         begin: impl FnOnce() -> Result<(Transaction, Vec<Vec<u8>>)>,
     ) -> Result<Attempt> {
-        self.conditional.with_lane(|lane| {
+        self.single.with_lane(|lane| {
             let (transaction, locked) = match begin() {
                 Ok(begun) => begun,
                 Err(error) => return (lane, Err(error)),
@@ -115,63 +120,118 @@ fn kept<T>(lane: Lane, outcome: &Result<T>) -> Option<Lane> {
     (!matches!(outcome, Err(Error::CommitUnknown(_)))).then_some(lane)
 }
 
-/// Commits the writes of a group. Divides the group after a conflict, so that one contended key
-/// delays only its own writer. Divides it also if the cluster refuses it, because a cluster with
-/// lower limits may accept the parts.
+/// Commits a group. Divides it after two conflicts, so that one contended key delays only its own
+/// writer. Divides it also if the cluster refuses it, because a cluster with lower limits may
+/// accept the parts.
 async fn commit_group(
     lane: &mut Option<Lane>,
     names: &LaneNames,
-    group: Vec<Writes>,
+    group: Vec<Arc<GroupedWrite>>,
     requester: &Requester,
-) -> Vec<Result<()>> {
-    let mut outcomes: Vec<Result<()>> = vec![Ok(()); group.len()];
-    let mut parts = vec![(0, group.len())];
-    while let Some((start, end)) = parts.pop() {
-        let part = start..end;
-        let writes: Writes =
-            group[part.clone()].iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
-        match commit_blind(lane, names, writes, part.len() > 1, requester).await {
-            Ok(true) => {}
-            Ok(false) | Err(Error::InvalidArgument(_)) if part.len() > 1 => {
-                let middle = start + part.len() / 2;
-                // The first half is on top: the order of the queue decides between two writers.
-                parts.extend([(middle, end), (start, middle)]);
+) -> Vec<Result<Position>> {
+    let mut outcomes: Vec<Result<Position>> = vec![Ok(0); group.len()];
+    let mut parts = vec![(0..group.len()).collect::<Vec<usize>>()];
+    while let Some(part) = parts.pop() {
+        let mut part = Part { group: &group, members: part, outcomes: &mut outcomes };
+        match part.commit(lane, names, requester).await {
+            Ok(Some(at)) => part.end(&Ok(at)),
+            Ok(None) => {
+                let members = part.members;
+                parts.extend(halves(0..members.len()).map(|half| members[half].to_vec()));
             }
-            Ok(false) => outcomes[part].fill(Err(Error::Conflict { key: None })),
-            Err(error) => outcomes[part].fill(Err(error)),
+            Err(error) => part.end(&Err(error)),
         }
     }
     outcomes
 }
 
-/// Commits writes that depend on nothing. Returns false after a conflict of a group that can be
-/// divided. Repeats it otherwise, because a later write to the same keys is no reason to fail.
-async fn commit_blind(
-    lane: &mut Option<Lane>,
-    names: &LaneNames,
-    writes: Writes,
-    can_divide: bool,
-    requester: &Requester,
-) -> Result<bool> {
-    let mut pause = requester.first_pause();
-    loop {
-        let transaction = requester.begin().await?;
-        let now = transaction.start_timestamp().version();
-        let mut current = names.usable(lane.take(), now);
-        let dead = names.dead_markers(&current, requester, now).await?;
-        let writes = names.with_lane_record(&current, writes.clone(), &dead);
-        let outcome = attempt(transaction, &mut current, &writes, Vec::new(), requester).await;
-        *lane = kept(current, &outcome);
-        match outcome? {
-            Attempt::Committed(_) => return Ok(true),
-            Attempt::Conflict if can_divide => return Ok(false),
-            Attempt::Conflict if requester.is_late() => {
-                return Err(Error::Busy("tikv: other clients write the same keys all the time".into()));
+/// Writes of a group that one transaction commits.
+struct Part<'a> {
+    group: &'a [Arc<GroupedWrite>],
+    /// Indexes of the writes without an outcome.
+    members: Vec<usize>,
+    outcomes: &'a mut [Result<Position>],
+}
+
+impl Part<'_> {
+    /// Commits the writes whose compared keys are unchanged. The others get a conflict. Returns
+    /// None if the part has to be divided. Repeats a failed commit otherwise, because a later write
+    /// to the same keys is no reason to fail.
+    async fn commit(
+        &mut self,
+        lane: &mut Option<Lane>,
+        names: &LaneNames,
+        requester: &Requester,
+    ) -> Result<Option<Position>> {
+        let mut pause = requester.first_pause();
+        let mut is_repeated = false;
+        loop {
+            let mut transaction = requester.begin().await?;
+            let now = transaction.start_timestamp().version();
+            let compared = self.compare(now, requester).await;
+            if compared.is_err() || self.members.is_empty() {
+                // It has written nothing, so its end sends no request.
+                let _ = transaction.rollback().await;
+                return compared.map(|()| Some(0));
             }
-            Attempt::Abandoned(reason) if requester.is_late() => return Err(Error::Unavailable(reason)),
-            Attempt::Conflict | Attempt::Abandoned(_) => requester.pause(&mut pause).await,
+            let mut current = names.usable(lane.take(), now);
+            let dead = names.dead_markers(&current, requester, now).await?;
+            let members: Vec<_> = self.members.iter().map(|index| Arc::clone(&self.group[*index])).collect();
+            let writes = names.with_lane_record(&current, writes_of(&members), &dead);
+            let locked: BTreeSet<Vec<u8>> =
+                members.iter().flat_map(|write| write.compared.keys().cloned()).collect();
+            let locked = locked.into_iter().collect();
+            let outcome = attempt(transaction, &mut current, &writes, locked, requester).await;
+            *lane = kept(current, &outcome);
+            match outcome {
+                Ok(Attempt::Committed(at)) => return Ok(Some(at)),
+                Ok(Attempt::Conflict) if is_repeated && members.len() > 1 => return Ok(None),
+                Err(Error::InvalidArgument(_)) if members.len() > 1 => return Ok(None),
+                Ok(Attempt::Conflict) if requester.is_late() => {
+                    return Err(Error::Busy("tikv: other clients write the same keys all the time".into()));
+                }
+                Ok(Attempt::Abandoned(reason)) if requester.is_late() => {
+                    return Err(Error::Unavailable(reason));
+                }
+                Ok(Attempt::Conflict | Attempt::Abandoned(_)) => requester.pause(&mut pause).await,
+                Err(error) => return Err(error),
+            }
+            is_repeated = true;
         }
     }
+
+    /// Compares the keys on which the writes depend with their versions at `now`. A write with a
+    /// changed key gets a conflict.
+    async fn compare(&mut self, now: Stamp, requester: &Requester) -> Result<()> {
+        let compared = self.members.iter().flat_map(|index| self.group[*index].compared.keys());
+        let keys: BTreeSet<&Vec<u8>> = compared.collect();
+        let found: BTreeMap<Vec<u8>, Version> =
+            versions_at(requester, now, keys.into_iter().cloned().collect()).await?;
+        let Part { group, members, outcomes } = self;
+        members.retain(|index| match changed_key(&group[*index], &found) {
+            None => true,
+            Some(key) => {
+                outcomes[*index] = Err(Error::Conflict { key: Some(key.clone()) });
+                false
+            }
+        });
+        Ok(())
+    }
+
+    /// Gives all remaining writes the same outcome.
+    fn end(&mut self, outcome: &Result<Position>) {
+        for index in self.members.drain(..) {
+            self.outcomes[index] = outcome.clone();
+        }
+    }
+}
+
+/// Returns a compared key of `write` whose version is not that of `found`.
+fn changed_key<'w>(write: &'w GroupedWrite, found: &BTreeMap<Vec<u8>, Version>) -> Option<&'w Vec<u8>> {
+    let mut compared = write.compared.iter();
+    compared
+        .find(|(key, version)| found.get(*key).copied().unwrap_or_default() != **version)
+        .map(|(key, _)| key)
 }
 
 impl LaneNames {
@@ -199,7 +259,7 @@ impl LaneNames {
         if lane.is_known {
             return Ok(Vec::new());
         }
-        let markers = super::snapshot::markers_at(requester, &self.layout, now).await?;
+        let markers = markers_at(requester, &self.layout, now).await?;
         let dead = markers.into_iter().filter(|(_, stamp)| is_older(*stamp, now, DEAD_MARKER_MILLIS));
         Ok(dead.take(DELETED_MARKERS).map(|(key, _)| key).collect())
     }
@@ -213,7 +273,7 @@ fn is_older(stamp: Stamp, now: Stamp, millis: u64) -> bool {
 impl Drop for Committer {
     /// Deletes the markers of this client.
     fn drop(&mut self) {
-        let lanes = self.groups.take_states().into_iter().chain(self.conditional.take_states());
+        let lanes = self.groups.take_states().into_iter().chain(self.single.take_states());
         let markers: Vec<Vec<u8>> = lanes.filter(|lane| lane.is_known).map(|lane| lane.marker).collect();
         if markers.is_empty() {
             return;

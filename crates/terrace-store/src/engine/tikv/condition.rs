@@ -1,10 +1,13 @@
 //! Conditional writes: changes since a snapshot.
 //!
+//! A write that depends on keys joins a group (`committer`). One that depends on ranges has a
+//! transaction of its own:
+//!
 //! ```text
 //!   begin     transaction with the start timestamp S
 //!   compare   the stamps of the keys of the condition, in the snapshot and at S
 //!   compare   the entries of its ranges, in the snapshot and at S
-//!   commit    with locks on the keys; for ranges, with locks on all commit markers
+//!   commit    with locks on the keys and on all commit markers
 //! ```
 //!
 //! A lock makes the commit fail if the key is written between S and the commit. A range has no lock
@@ -14,14 +17,14 @@
 
 use tikv_client::{TimestampExt, Transaction};
 
-use super::super::group_commit::Writes;
+use super::super::group_commit::{GroupedWrite, Writes};
 use super::cluster::Requester;
 use super::commit::Attempt;
 use super::committer::Committer;
 use super::snapshot::{Content, Snapshots, TikvSnapshot};
 use crate::error::{Error, Result};
 use crate::key_range::KeyRange;
-use crate::store::{Condition, Position, StoreIterator, foreign_snapshot};
+use crate::store::{Condition, Position, StoreIterator, StoreSnapshot, foreign_snapshot};
 
 /// Commits `writes` if nothing in `condition` has changed.
 pub(super) fn write_if(
@@ -32,6 +35,12 @@ pub(super) fn write_if(
 ) -> Result<Position> {
     let since = condition.since.as_any().downcast_ref::<TikvSnapshot>();
     let since = since.filter(|since| since.belongs_to(reads)).ok_or_else(foreign_snapshot)?;
+    if condition.ranges.iter().all(KeyRange::is_empty) {
+        let stamps = since.stamps(condition.keys)?.into_iter().map(Option::unwrap_or_default);
+        let compared = condition.keys.iter().map(|key| reads.layout.data_key(key)).zip(stamps).collect();
+        let write = GroupedWrite { writes, compared, since: since.position() };
+        return committer.write(write).map_err(|error| reads.layout.with_user_key(error));
+    }
     let requester = reads.cluster.requester();
     let mut pause = requester.first_pause();
     loop {
@@ -89,14 +98,10 @@ fn unchanged(
         return Err(Error::Conflict { key: condition.keys.get(index).map(|key| key.to_vec()) });
     }
     let mut locked: Vec<Vec<u8>> = condition.keys.iter().map(|key| reads.layout.data_key(key)).collect();
-    let ranges: Vec<&KeyRange> = condition.ranges.iter().filter(|range| !range.is_empty()).collect();
-    if ranges.is_empty() {
-        return Ok(locked);
-    }
     let markers = now.markers()?;
     // Each commit changes a marker. Without a change, the store is the same.
     if markers != since.markers()? {
-        for range in ranges {
+        for range in condition.ranges.iter().filter(|range| !range.is_empty()) {
             compare_range(since, now, range)?;
         }
     }

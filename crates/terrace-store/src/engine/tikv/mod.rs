@@ -7,8 +7,8 @@
 //!   creation          layout record of a store
 //!   stored            stored form of values, with the stamp of their transaction
 //!   commit            one transaction, and the resolution of a commit without an answer
-//!   committer         groups of blind writes, commit markers
-//!   condition         changes since a snapshot
+//!   committer         groups of writes, commit markers
+//!   condition         conditions on keys and ranges
 //!   snapshot          reads at a timestamp, in pages
 //!   regions           borders of regions, by which a page asks one region
 //!   placement_driver  requests for regions
@@ -124,7 +124,7 @@ impl Store for TikvStore {
         let writes = self.checked_writes(batch)?;
         match writes.is_empty() {
             true => Ok(()),
-            false => self.committer.write(writes),
+            false => self.committer.write(writes.into()).map(drop),
         }
     }
 
@@ -145,7 +145,7 @@ impl Store for TikvStore {
             writes.insert(self.snapshots.layout.data_key(keys.key()), None);
             keys.next();
             if writes.len() >= DELETED_KEYS || !keys.valid() {
-                self.committer.write(std::mem::take(&mut writes))?;
+                self.committer.write(std::mem::take(&mut writes).into())?;
             }
         }
         keys.status()

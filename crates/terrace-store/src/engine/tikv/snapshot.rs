@@ -1,7 +1,7 @@
 //! Reads at a timestamp, in pages.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,6 +183,22 @@ pub(super) async fn markers_at(
             return Ok(markers);
         }
     }
+}
+
+/// Returns the stamps of those of `keys`, sorted stored keys, that exist.
+pub(super) async fn versions_at(
+    requester: &Requester,
+    timestamp: u64,
+    keys: Vec<Vec<u8>>,
+) -> Result<BTreeMap<Vec<u8>, Stamp>> {
+    let mut stamps = BTreeMap::new();
+    for part in keys.chunks(KEYS_OF_REQUEST) {
+        for (key, stored) in batch_get(requester, timestamp, part.to_vec()).await? {
+            let stamp = stamp_of(&key, &stored)?;
+            stamps.insert(key, stamp);
+        }
+    }
+    Ok(stamps)
 }
 
 /// Reads several keys. Halves their number while the answer is too large.
