@@ -379,6 +379,14 @@ impl Run {
                     continue;
                 }
             }
+            if command[0] == "PFADD" && command.len() > 3 {
+                sent += commands.len();
+                self.compare(&std::mem::take(&mut commands), ours, theirs);
+                if !self.is_in_multi {
+                    sent += self.add_elements(command, ours, theirs);
+                }
+                continue;
+            }
             match command[0].as_str() {
                 "MULTI" => self.is_in_multi = true,
                 "EXEC" | "DISCARD" => self.is_in_multi = false,
@@ -392,6 +400,18 @@ impl Run {
         }
         self.compare(&commands, ours, theirs);
         sent + commands.len()
+    }
+
+    /// Executes a PFADD of several elements. Returns the number of commands. Redis keeps the
+    /// elements before the one at which it finds that the value is damaged.
+    fn add_elements(&mut self, command: Vec<String>, ours: &mut Client, theirs: &mut Client) -> usize {
+        let delete = vec!["DEL".to_owned(), command[1].clone()];
+        self.compare(&[command], ours, theirs);
+        let is_damaged = self.log.back().is_some_and(|line| line.contains("INVALIDOBJ"));
+        if is_damaged {
+            self.compare(&[delete], ours, theirs);
+        }
+        1 + usize::from(is_damaged)
     }
 
     /// Sends `commands` to both servers at once and compares the replies.

@@ -182,11 +182,14 @@ fn concurrent_writers_share_transactions() {
     assert!(requests.prewrites < all / 2, "{requests:?} for {all} writes");
 }
 
-/// Regression: transactions began before they waited for a lane. Meanwhile, others locked the
-/// shared keys that they compare, so they failed: 64 clients of a server needed 3.8 attempts for a
+/// Each transaction of a server depends on one of a few keys that all of them read, and TiKV locks
+/// these keys.
+///
+/// Regression: each write had a transaction of its own, which began before it waited for a lane.
+/// Meanwhile, others locked its key, so it failed: 64 clients of a server needed 3.8 attempts for a
 /// SET, and with a slower cluster they got errors.
 #[test]
-fn waiting_transactions_do_not_fail() {
+fn writes_with_common_keys_share_transactions() {
     const CLIENTS: usize = 64;
     const WRITES: usize = 10;
     if !has_double() {
@@ -220,5 +223,5 @@ fn waiting_transactions_do_not_fail() {
         });
     });
     let writes = (CLIENTS * WRITES) as u64;
-    assert!(used.prewrites < writes * 3 / 2, "{} attempts of {writes} writes", used.prewrites);
+    assert!(used.prewrites < writes / 2, "{} attempts of {writes} writes", used.prewrites);
 }
