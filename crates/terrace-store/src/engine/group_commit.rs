@@ -9,8 +9,10 @@
 //! A group is one transaction of the engine. A write may depend on keys. Then no other write of its
 //! group writes these keys, and neither does a group that is still on its way. So the writes of a
 //! group have the same effect as one after the other, and they do not make each other fail. If
-//! several of them have one key, the last one counts, in the order of the queue. A write with a
-//! condition on a range has a transaction of its own (`lanes`).
+//! several of them have one key, the last one counts, in the order of the queue. A write whose
+//! position the caller gets shares no written key with another one of its group, because positions
+//! order the writes of a key. A write with a condition on a range has a transaction of its own
+//! (`lanes`).
 //!
 //! A write that waits fails as soon as another one of this client has changed a key on which it
 //! depends. It would fail in the engine, too.
@@ -90,10 +92,12 @@ pub(super) struct GroupedWrite {
     pub(super) compared: BTreeMap<Vec<u8>, Version>,
     /// Position of the snapshot in which the keys have these versions.
     pub(super) since: Position,
+    /// True if the caller gets the position.
+    pub(super) has_position: bool,
 }
 
 impl From<Writes> for GroupedWrite {
-    /// Writes that depend on nothing.
+    /// Writes that depend on nothing, and whose position nobody gets.
     fn from(writes: Writes) -> GroupedWrite {
         GroupedWrite { writes, ..GroupedWrite::default() }
     }
@@ -124,18 +128,28 @@ struct QueuedWrite {
 #[derive(Default)]
 struct KeySet<'a> {
     written: HashSet<&'a [u8]>,
+    /// Written keys of the writes whose position a caller gets.
+    positioned: HashSet<&'a [u8]>,
     compared: HashSet<&'a [u8]>,
 }
 
 impl<'a> KeySet<'a> {
     fn add(&mut self, write: &'a GroupedWrite) {
         self.written.extend(write.writes.keys().map(Vec::as_slice));
+        if write.has_position {
+            self.positioned.extend(write.writes.keys().map(Vec::as_slice));
+        }
         self.compared.extend(write.compared.keys().map(Vec::as_slice));
     }
 
-    /// True if neither `write` nor the writes of the set depend on what the other side writes.
+    /// True if neither `write` nor the writes of the set depend on what the other side writes, and
+    /// if one position for all of them says what the keys contain.
     fn is_independent_of(&self, write: &GroupedWrite) -> bool {
-        write.writes.keys().all(|key| !self.compared.contains(key.as_slice()))
+        let ordered = if write.has_position { &self.written } else { &self.positioned };
+        write
+            .writes
+            .keys()
+            .all(|key| !self.compared.contains(key.as_slice()) && !ordered.contains(key.as_slice()))
             && write.compared.keys().all(|key| !self.written.contains(key.as_slice()))
     }
 
@@ -345,6 +359,7 @@ mod tests {
             writes: written.bytes().map(|key| (vec![key], None)).collect(),
             compared: compared.bytes().map(|key| (vec![key], 1)).collect(),
             since: 5,
+            has_position: !compared.is_empty(),
         }
     }
 
@@ -383,7 +398,7 @@ mod tests {
                     ("b", ""),
                 ],
             );
-            assert_eq!(names(&take(&groups)), ["a", "b", "d", "b"], "{comparison:?}");
+            assert_eq!(names(&take(&groups)), ["a", "b", "d"], "{comparison:?}");
             assert!(take(&groups).is_empty(), "they wait for the first group");
         }
     }
@@ -428,6 +443,19 @@ mod tests {
         assert_eq!(names(&second), ["d"], "'c' would take the lock of 'b'");
         groups.queue.lock().finish(&first, vec![Ok(6)]);
         assert_eq!(names(&take(&groups)), ["b", "c"]);
+    }
+
+    /// Regression: two transactions got one position, and a reader could not tell which of them had
+    /// the last word about a key.
+    #[test]
+    fn positions_order_the_writes_of_a_key() {
+        let groups = groups(Duration::ZERO, Comparison::Reads);
+        queue(&groups, &[("a", ""), ("a", ""), ("a", "x"), ("b", "x"), ("b", "y"), ("b", "")]);
+        assert_eq!(names(&take(&groups)), ["a", "a", "b"]);
+        groups.queue.lock().in_flight.clear();
+        assert_eq!(names(&take(&groups)), ["a", "b"]);
+        groups.queue.lock().in_flight.clear();
+        assert_eq!(names(&take(&groups)), ["b"]);
     }
 
     #[test]

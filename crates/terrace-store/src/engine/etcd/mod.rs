@@ -90,7 +90,7 @@ impl EtcdStore {
         let revisions = since.revisions(keys)?.into_iter().map(i64::unsigned_abs);
         let stored_keys = keys.iter().map(|key| self.snapshots.layout.data_key(key));
         let since = since.revision().unsigned_abs();
-        Ok(GroupedWrite { writes, compared: stored_keys.zip(revisions).collect(), since })
+        Ok(GroupedWrite { writes, compared: stored_keys.zip(revisions).collect(), since, has_position: true })
     }
 
     /// Returns the comparisons that hold while the keys and `ranges` of a condition have not

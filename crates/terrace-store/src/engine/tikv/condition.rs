@@ -38,7 +38,7 @@ pub(super) fn write_if(
     if condition.ranges.iter().all(KeyRange::is_empty) {
         let stamps = since.stamps(condition.keys)?.into_iter().map(Option::unwrap_or_default);
         let compared = condition.keys.iter().map(|key| reads.layout.data_key(key)).zip(stamps).collect();
-        let write = GroupedWrite { writes, compared, since: since.position() };
+        let write = GroupedWrite { writes, compared, since: since.position(), has_position: true };
         return committer.write(write).map_err(|error| reads.layout.with_user_key(error));
     }
     let requester = reads.cluster.requester();
