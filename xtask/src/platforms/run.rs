@@ -56,7 +56,7 @@ fn run_program(
             // another thread held.
             command.arg("--test-threads=1");
         }
-        let output = test_process::run(command, row.runner.time_limit())?;
+        let output = test_process::run(command, row.target, row.runner.time_limit())?;
         let status = output.status.map_or("killed".into(), |status| status.to_string());
         writeln!(log, "\n{}: {status}\n{}{}", program.path.display(), output.stdout, output.stderr)?;
         counts.add_untested(&output.stdout);

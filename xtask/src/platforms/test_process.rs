@@ -26,9 +26,10 @@ pub(super) struct Output {
     pub(super) status: Option<ExitStatus>,
 }
 
-/// Runs `command`. Kills it if its standard output does not grow for `time_limit`.
-pub(super) fn run(mut command: Command, time_limit: Duration) -> io::Result<Output> {
-    let [stdout, stderr] = ["stdout", "stderr"].map(|name| directory().join(name));
+/// Runs `command`, with its output in files that begin with `name`. Kills it if its standard output
+/// does not grow for `time_limit`.
+pub(super) fn run(mut command: Command, name: &str, time_limit: Duration) -> io::Result<Output> {
+    let [stdout, stderr] = ["stdout", "stderr"].map(|stream| directory().join(format!("{name}.{stream}")));
     command.stdin(Stdio::null()).stdout(File::create(&stdout)?).stderr(File::create(&stderr)?);
     let mut process = command.spawn()?;
     let mut last_growth = Instant::now();
@@ -133,7 +134,7 @@ mod tests {
         std::fs::create_dir_all(super::directory()).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo test a ...; exec sleep 600"]);
-        let output = run(command, Duration::from_millis(300)).unwrap();
+        let output = run(command, "silent", Duration::from_millis(300)).unwrap();
         assert!(output.status.is_none());
         assert_eq!(Progress::read(&output.stdout).running, names(&["a"]));
     }
