@@ -86,8 +86,8 @@ fn selection(share: &Share, program: &TestProgram) -> Vec<String> {
     tests.flat_map(|test| ["--skip".to_owned(), (*test).to_owned()]).collect()
 }
 
-/// Returns the arguments that select the tests of `selection` that have not started. Returns None if
-/// there is none, or if no running test is known.
+/// Returns the arguments that select the tests of `selection` that have not started. Returns None
+/// if there is none, or if no running test is known.
 fn remaining(
     row: &Platform,
     program: &TestProgram,

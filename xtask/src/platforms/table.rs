@@ -231,8 +231,8 @@ fn has_standard_library(target: &str) -> bool {
 }
 
 impl Runner {
-    /// Returns the longest time without a result of a test. Processes by Wine start slowly, and a few
-    /// tests start hundreds of them, so the others need not wait for these.
+    /// Returns the longest time without a result of a test. Processes by Wine start slowly, and a
+    /// few tests start hundreds of them, so the others need not wait for these.
     pub(super) fn time_limit(&self) -> Duration {
         match self {
             Runner::Wine => Duration::from_secs(5 * 60),

@@ -71,8 +71,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Reads `test NAME ... RESULT`. A process with one thread prints the name before the test runs,
-    /// and a process with more threads names the tests that run for a minute.
+    /// Reads `test NAME ... RESULT`. A process with one thread prints the name before the test
+    /// runs, and a process with more threads names the tests that run for a minute.
     pub(super) fn read(output: &str) -> Progress {
         let mut progress = Progress::default();
         for line in output.lines() {
