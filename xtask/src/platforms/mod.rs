@@ -4,6 +4,7 @@
 //!   table         one row a target: compilers, emulator, packages
 //!   build         cargo build | cargo zigbuild --> programs of the tests
 //!   run           programs --processor | emulator--> counts
+//!   test_process  one program, and the end of tests that do not end by themselves
 //!   wine          its directory, and the parts of Windows that it lacks
 //!   leveldb_dll   leveldb.dll, and programs in C that use it
 //!   same_files    databases of all platforms: equal tables, opened by each other and by LevelDB
@@ -17,6 +18,7 @@ mod leveldb_dll;
 mod run;
 mod same_files;
 mod table;
+mod test_process;
 mod wine;
 
 use std::fs::{self, File};

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use super::wine;
 use crate::bindings::is_program;
@@ -230,6 +231,15 @@ fn has_standard_library(target: &str) -> bool {
 }
 
 impl Runner {
+    /// Returns the longest time without a result of a test. Processes by Wine start slowly, and a
+    /// few tests start hundreds of them, so the others need not wait for these.
+    pub(super) fn time_limit(&self) -> Duration {
+        match self {
+            Runner::Wine => Duration::from_secs(5 * 60),
+            _ => Duration::from_secs(30 * 60),
+        }
+    }
+
     /// Returns the name of the emulator, or the reason of its absence.
     pub(super) fn name(&self) -> &'static str {
         match self {

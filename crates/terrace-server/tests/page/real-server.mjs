@@ -1,15 +1,27 @@
 // A real `terrace serve` with clients that keep it busy, and the plants of the four stalls.
 import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 
+// Kind of a segment in ELF: the path of the dynamic linker.
+const PT_INTERP = 3;
 const SLOW_DISK = new URL("slow_disk.c", import.meta.url).pathname;
 
-// Compiles the slow disk. Null without a compiler.
-export function slowDisk(directory) {
+// True if the program has no dynamic linker, which loads other libraries into it.
+function isStatic(program) {
+  const elf = readFileSync(program);
+  if (elf.toString("latin1", 0, 4) !== "\x7fELF") return false;
+  const [start, size, count] = [Number(elf.readBigUInt64LE(32)), elf.readUInt16LE(54), elf.readUInt16LE(56)];
+  const kinds = Array.from({ length: count }, (_, i) => elf.readUInt32LE(start + i * size));
+  return !kinds.includes(PT_INTERP);
+}
+
+// Compiles the slow disk of `program`. Null without a compiler, and for a static program.
+export function slowDisk(program, directory) {
+  if (isStatic(program)) return null;
   const library = path.join(directory, "slow_disk.so");
   try {
     execFileSync("cc", ["-shared", "-fPIC", "-O2", "-o", library, SLOW_DISK, "-ldl"], { stdio: "ignore" });
