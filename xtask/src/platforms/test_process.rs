@@ -54,7 +54,7 @@ pub(super) fn run(mut command: Command, name: &str, time_limit: Duration) -> io:
 
 /// Kills a process and the processes that it started.
 fn kill(process: &mut Child) -> io::Result<()> {
-    // An error means that it started none.
+    // An error means that it started none, or that the system has no pkill.
     let _ = Command::new("pkill").args(["-KILL", "-P", &process.id().to_string()]).status();
     process.kill()?;
     process.wait().map(drop)
