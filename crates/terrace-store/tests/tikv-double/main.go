@@ -22,6 +22,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"syscall"
 
 	"github.com/pingcap/kvproto/pkg/pdpb"
 	"github.com/pingcap/kvproto/pkg/tikvpb"
@@ -121,8 +122,21 @@ func run(stores int, security *tls.Config, requests string) error {
 	}
 	go http.Serve(control, double.control())
 	fmt.Println(pd.Addr(), control.Addr())
+	if err := discardOutput(); err != nil {
+		return err
+	}
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
+}
+
+// discardOutput sends the standard output to nowhere. The libraries log to it, and the caller reads
+// only the first line: the signal of a closed pipe would end the program.
+func discardOutput() error {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return syscall.Dup3(int(null.Fd()), int(os.Stdout.Fd()), 0)
 }
 
 func listen() (net.Listener, error) {
