@@ -9,6 +9,10 @@ use terrace_sync::native_locks::Mutex;
 use super::layout::{DATABASES, Layout, garbage_prefix, parse_garbage_key};
 use super::marker::{self, Spaces};
 
+/// Number of consecutive transactions with the same guard. They are often committed as one group,
+/// and few guards of a group leave the others to the groups of other servers.
+const TRANSACTIONS_OF_GUARD: usize = 16;
+
 /// Current namespace of each database.
 #[derive(Debug)]
 pub(crate) struct Namespaces {
@@ -19,10 +23,6 @@ pub(crate) struct Namespaces {
     /// that several servers use different guards.
     next_transaction: AtomicUsize,
 }
-
-/// Number of consecutive transactions with the same guard. They are often committed as one group,
-/// and few guards of a group leave the others to the groups of other servers.
-const TRANSACTIONS_OF_GUARD: usize = 16;
 
 impl Namespaces {
     /// Reads the map of a directory.
