@@ -2,10 +2,10 @@
 //! would misread. The harnesses of terrace-torture test that each engine opens databases of the
 //! other.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use terrace::{Db, Env, Options, WriteBatch};
+use terrace::{Db, Env, MappedLogs, Options, WriteBatch};
 use terrace_env::{Clock, SystemClock};
 use terrace_format::batch::encode_single_op;
 use terrace_format::log::RecordWriter;
@@ -282,27 +282,77 @@ fn leveldb_with_paranoid_checks_opens_a_database_killed_in_a_large_batch() {
     }
 }
 
-/// LevelDB with `reuse_logs` continued a closed log, and a failed write damaged all that it
-/// appended. It then started another log, whose first sequence number is not the next one. Terrace
-/// took this log for its own after a power cut, and dropped it.
+/// LevelDB with `reuse_logs` continued a log, and a failed write damaged all that it appended. It
+/// then started another log, whose first sequence number is not the next one. Terrace took this log
+/// for its own after a power cut, and dropped it.
 #[test]
 fn log_of_another_program_after_a_damaged_one_is_replayed() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = Options::default().create_if_missing(true);
-    let db = Db::open(dir.path(), &options).unwrap();
-    db.put(b"a", b"1").unwrap();
-    db.close().unwrap();
-    let log = files::only(dir.path(), ".log");
     let damaged_fragment = [&[1, 2, 3, 4, 20, 0, 1][..], &[b'x'; 20]].concat();
-    files::write(&log, &[files::read(&log), damaged_fragment].concat());
-    let mut record = Vec::new();
-    encode_single_op(&mut record, 100, b"b", Some(b"2"));
-    let mut next_log = Vec::new();
-    for fragment in RecordWriter::resume_at(0).add_record(&record) {
-        fragment.append_to(&mut next_log, 0);
+    for is_closed in [true, false] {
+        let continued = ContinuedDatabase::new(is_closed, |db| db.put(b"a", b"1").unwrap());
+        let log = continued.log();
+        files::write(&log, &[files::read(&log), damaged_fragment.clone()].concat());
+        files::write(&continued.path().join("000050.log"), &log_with_gap());
+        let db = continued.open();
+        let found = [db.get(b"a").unwrap(), db.get(b"b").unwrap()];
+        assert_eq!(found, [Some(b"1".to_vec()), Some(b"2".to_vec())], "closed: {is_closed}");
     }
-    files::write(&dir.path().join("000050.log"), &next_log);
-    let db = Db::open(dir.path(), &options).unwrap();
+}
+
+/// LevelDB with `reuse_logs` continued the empty log of a killed process. Failed writes had used
+/// the next sequence numbers. Terrace took the log for its own after a power cut, and dropped it.
+#[test]
+fn empty_log_that_another_program_continued_is_replayed() {
+    let continued = ContinuedDatabase::new(false, |db| {
+        db.put(b"a", b"1").unwrap();
+        db.flush().unwrap();
+    });
+    let log = continued.log();
+    files::write(&log, &log_with_gap());
+    let db = continued.open();
     let found = [db.get(b"a").unwrap(), db.get(b"b").unwrap()];
     assert_eq!(found, [Some(b"1".to_vec()), Some(b"2".to_vec())]);
+}
+
+/// Copy of a database of Terrace with mapped logs, whose process was killed or has closed it.
+struct ContinuedDatabase {
+    dir: tempfile::TempDir,
+    options: Options,
+}
+
+impl ContinuedDatabase {
+    fn new(is_closed: bool, write: impl FnOnce(&Db)) -> ContinuedDatabase {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::default().create_if_missing(true).mapped_logs(MappedLogs::Always);
+        let original = dir.path().join("original");
+        let db = Db::open(&original, &options).unwrap();
+        write(&db);
+        let killed = (!is_closed).then_some(db);
+        files::copy_directory(&original, &dir.path().join("copy"));
+        drop(killed);
+        ContinuedDatabase { dir, options }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("copy")
+    }
+
+    fn log(&self) -> PathBuf {
+        files::only(&self.path(), ".log")
+    }
+
+    fn open(&self) -> Db {
+        Db::open(self.path(), &self.options).unwrap()
+    }
+}
+
+/// Returns a log that puts "b", with a sequence number above the next one.
+fn log_with_gap() -> Vec<u8> {
+    let mut record = Vec::new();
+    encode_single_op(&mut record, 100, b"b", Some(b"2"));
+    let mut log = Vec::new();
+    for fragment in RecordWriter::resume_at(0).add_record(&record) {
+        fragment.append_to(&mut log, 0);
+    }
+    log
 }

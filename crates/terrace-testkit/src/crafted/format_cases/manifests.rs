@@ -42,7 +42,24 @@ pub(super) fn cases() -> Vec<FormatCase> {
         ),
         FormatCase::new("foreign files", foreign, expect_entries(&[("k", "v")]))
             .leaves_untouched(&["NOTES.txt", "000009.idx"]),
+        FormatCase::new(
+            "a batch of goleveldb above the last sequence number",
+            hidden_batch(),
+            expect_entries(&[("a", "1"), ("k", "3"), ("z", "2")]),
+        )
+        .leveldb_disagrees(),
     ]
+}
+
+/// Returns a database whose last edit states a smaller last sequence number than the edit before.
+/// The largest number of the table is in neither end of its key range.
+fn hidden_batch() -> CraftedDb {
+    let batch = CraftedTable::new().put("a", 7, "1").put("k", 9, "3").put("z", 8, "2");
+    let edit = VersionEdit { last_sequence: Some(6), ..VersionEdit::default() };
+    let mut record = Vec::new();
+    edit.encode(&mut record);
+    let older = CraftedTable::new().put("k", 6, "old");
+    CraftedDb::new().table(1, 9, &older).table(0, 10, &batch).manifest_record(&record)
 }
 
 fn open_fails(code: crate::stock_leveldb::StatusCode) -> ExpectedOutcome {

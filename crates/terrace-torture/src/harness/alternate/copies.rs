@@ -41,6 +41,7 @@ impl DirectoryCopy {
             goleveldb_finds: self.shows(Engine::Goleveldb, batch)?,
             has_record: record.is_some(),
             is_below_manifest: record.is_some_and(|record| record.sequence < scan.manifest_sequence),
+            has_hidden_table: scan.has_hidden_table,
             follows_torn_record: record.is_some_and(|record| record.follows_torn_record),
         })
     }

@@ -48,6 +48,8 @@ pub(super) struct Evidence {
     pub(super) follows_torn_record: bool,
     /// True if the sequence number of that record is below the last one in the MANIFEST.
     pub(super) is_below_manifest: bool,
+    /// True if a table has a greater sequence number than the MANIFEST.
+    pub(super) has_hidden_table: bool,
 }
 
 /// Documented way in which an engine loses acknowledged writes.
@@ -115,6 +117,20 @@ pub(super) static KNOWN_LOSSES: &[KnownLoss] = &[
                 && loss.evidence.is_below_manifest
         },
     },
+    // goleveldb, leveldb/db_compaction.go, memCompaction: the edit of a flush that ends after the
+    // commit of a transaction states the smaller last sequence number of the memtable. LevelDB and
+    // goleveldb then hide the tables of the transaction. Terrace shows them.
+    KnownLoss {
+        name: "goleveldb hides a transaction after a flush",
+        explains: |loss| {
+            loss.finder != Engine::Terrace
+                && loss.author == Engine::Goleveldb
+                && loss.holders == [Engine::Goleveldb]
+                && !loss.evidence.leveldb_finds
+                && !loss.evidence.goleveldb_finds
+                && loss.evidence.has_hidden_table
+        },
+    },
     // goleveldb, leveldb/journal/journal.go, nextChunk: it takes any fragment for the next one of a
     // record. If a killed LevelDB has left the first fragments of a record, and LevelDB continues
     // the log, goleveldb joins them with the next record, and loses it.
@@ -178,6 +194,7 @@ mod tests {
         has_record: false,
         follows_torn_record: false,
         is_below_manifest: false,
+        has_hidden_table: false,
     };
 
     const SKIPPED: Evidence =
@@ -214,13 +231,21 @@ mod tests {
         Loss { author: Engine::Goleveldb, holders: vec![Engine::Goleveldb], ..below_manifest() }
     }
 
+    fn hidden() -> Loss {
+        Loss { evidence: Evidence { has_hidden_table: true, ..TORN }, ..below_transaction() }
+    }
+
     fn joined() -> Loss {
         Loss { evidence: JOINED, ..below_manifest() }
     }
 
+    fn all_losses() -> [Loss; 6] {
+        [after_failed_write(), after_damage(), below_manifest(), below_transaction(), hidden(), joined()]
+    }
+
     #[test]
     fn each_row_explains_its_own_loss() {
-        let losses = [after_failed_write(), after_damage(), below_manifest(), below_transaction(), joined()];
+        let losses = all_losses();
         assert_eq!(KNOWN_LOSSES.len(), losses.len());
         for (row, loss) in KNOWN_LOSSES.iter().zip(losses) {
             assert_eq!(explain(&loss).map(|found| found.name), Some(row.name));
@@ -230,7 +255,7 @@ mod tests {
     #[test]
     fn loss_by_terrace_is_never_explained() {
         use Engine::{Goleveldb, LevelDb, Terrace};
-        for loss in [after_failed_write(), after_damage(), below_manifest(), below_transaction(), joined()] {
+        for loss in all_losses() {
             for holders in [
                 vec![Terrace],
                 vec![Terrace, LevelDb],
@@ -265,6 +290,11 @@ mod tests {
             Loss { finder: Engine::Terrace, ..below_transaction() },
             Loss { evidence: Evidence { is_below_manifest: false, ..SKIPPED }, ..below_transaction() },
             Loss { evidence: Evidence { goleveldb_finds: true, ..SKIPPED }, ..below_transaction() },
+            Loss { finder: Engine::Terrace, ..hidden() },
+            Loss { author: Engine::LevelDb, ..hidden() },
+            Loss { holders: vec![Engine::Goleveldb, Engine::LevelDb], ..hidden() },
+            Loss { evidence: TORN, ..hidden() },
+            found(hidden()),
             Loss { finder: Engine::Terrace, ..joined() },
             Loss { author: Engine::Goleveldb, ..joined() },
             Loss { evidence: Evidence { follows_torn_record: false, ..JOINED }, ..joined() },

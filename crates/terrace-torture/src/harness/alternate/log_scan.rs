@@ -1,5 +1,6 @@
 //! The records that the live logs of a directory contain, by LevelDB's rules.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use terrace_format::DecodeErrorKind;
@@ -14,6 +15,8 @@ use terrace_format::version_edit::VersionEdit;
 pub(super) struct LogScan {
     /// Last sequence number in the MANIFEST.
     pub(super) manifest_sequence: SequenceNumber,
+    /// True if a table has a greater sequence number than the MANIFEST.
+    pub(super) has_hidden_table: bool,
     /// True if a log has bytes after its last record that belong to no record, or damage before it.
     pub(super) is_damaged: bool,
     /// True if a record follows one that breaks off after its first fragments.
@@ -35,8 +38,9 @@ impl LogScan {
     /// Reads the logs in `dir` that the MANIFEST needs. Files that cannot be read count as empty.
     pub(super) fn of(dir: &Path) -> LogScan {
         let mut scan = LogScan::default();
-        let Some((log_number, manifest_sequence)) = read_manifest(dir) else { return scan };
+        let Some((log_number, manifest_sequence, table_sequence)) = read_manifest(dir) else { return scan };
         scan.manifest_sequence = manifest_sequence;
+        scan.has_hidden_table = table_sequence > manifest_sequence;
         let mut logs: Vec<u64> = logs_in(dir).filter(|&number| number >= log_number).collect();
         logs.sort_unstable();
         for number in logs {
@@ -86,19 +90,25 @@ fn decode_record(data: &[u8], follows_torn_record: bool) -> Option<LoggedRecord>
     Some(record)
 }
 
-/// Returns the log number and the last sequence number of the MANIFEST.
-fn read_manifest(dir: &Path) -> Option<(u64, SequenceNumber)> {
+/// Returns the log number and the last sequence number of the MANIFEST, and the greatest sequence
+/// number in the key ranges of its tables.
+fn read_manifest(dir: &Path) -> Option<(u64, SequenceNumber, SequenceNumber)> {
     let current = std::fs::read(dir.join(FileName::Current.to_string())).ok()?;
     let number = current::decode(&current).ok()?;
     let bytes = std::fs::read(dir.join(FileName::Manifest(number).to_string())).ok()?;
     let mut reader = LogReader::new(bytes.as_slice());
-    let mut found = (0, 0);
+    let mut numbers = (0, 0);
+    let mut tables = BTreeMap::new();
     while let Ok(Some(item)) = reader.next() {
         let LogItem::Record { data, .. } = item else { continue };
         let edit = VersionEdit::decode(data).ok()?;
-        found = (edit.log_number.unwrap_or(found.0), edit.last_sequence.unwrap_or(found.1));
+        numbers = (edit.log_number.unwrap_or(numbers.0), edit.last_sequence.unwrap_or(numbers.1));
+        tables.retain(|table, _| !edit.deleted_files.contains(table));
+        tables.extend(edit.new_files.into_iter().map(|(level, file)| {
+            ((level, file.number), file.smallest.sequence().max(file.largest.sequence()))
+        }));
     }
-    Some(found)
+    Some((numbers.0, numbers.1, tables.into_values().max().unwrap_or(0)))
 }
 
 /// Returns the numbers of all logs in a directory.

@@ -137,10 +137,12 @@ struct LogState {
 }
 
 impl LogState {
-    /// Returns true if another program may have added the record at `offset`.
-    fn may_be_continued(&self, offset: u64, continuity: Continuity) -> bool {
-        // A killed process may also leave the first fragments of a record.
-        let is_after_crash = self.is_mapped && continuity != Continuity::Contiguous;
+    /// Returns true if another program may have added the record at `offset`. `has_gap` tells
+    /// whether its sequence number is wrong.
+    fn may_be_continued(&self, offset: u64, continuity: Continuity, has_gap: bool) -> bool {
+        // A killed process may also leave the first fragments of a record, or an empty log.
+        let follows_end = continuity != Continuity::Contiguous || (self.is_at_start && has_gap);
+        let is_after_crash = self.is_mapped && follows_end;
         self.is_ours && (is_after_crash || self.closed_len.is_some_and(|len| offset >= len))
     }
 
@@ -229,13 +231,14 @@ impl LogReplay<'_> {
                 return self.stop_at_gap(reader, path, number, length, outcome);
             }
         }
+        let end = reader.log_end();
+        // Perhaps all that another program has appended is damaged.
+        let has_foreign_end = length > 0 && !is_mapped_end(length, &end);
         outcome.is_last_log_foreign = !log.is_ours
             || match log.closed_len {
-                // Perhaps all that another program has appended is damaged.
-                Some(closed) if length > closed => !self.has_mapped_end(path)?,
-                closed => closed == Some(length),
+                Some(closed) => closed == length || (length > closed && has_foreign_end),
+                None => log.is_mapped && has_foreign_end,
             };
-        let end = reader.log_end();
         let length = reader.bytes_read();
         self.finish_log(path, number, &end, length, &log, outcome)?;
         Ok(ReplayFlow::Continue)
@@ -262,14 +265,17 @@ impl LogReplay<'_> {
                 return Ok(ReplayFlow::Continue);
             }
         };
-        if log.may_be_continued(offset, continuity) && !mutant!(ForeignRecordsCountAsOurs) {
+        let sequence_error = outcome.sequence_error(offset, &batch);
+        if log.may_be_continued(offset, continuity, sequence_error.is_some())
+            && !mutant!(ForeignRecordsCountAsOurs)
+        {
             log.is_ours = match log.has_mapped_end {
                 Some(has_mapped_end) => has_mapped_end,
                 None => *log.has_mapped_end.insert(self.has_mapped_end(path)?),
             };
         }
         let may_lack_bytes = log.enter_record(continuity);
-        if let Some(error) = outcome.sequence_error(offset, &batch).filter(|_| log.is_ours) {
+        if let Some(error) = sequence_error.filter(|_| log.is_ours) {
             log.matches_memtable = false;
             self.report_corruption(path, &error, outcome)?;
             if outcome.is_repeated(&batch) {
@@ -283,17 +289,15 @@ impl LogReplay<'_> {
         Ok(ReplayFlow::Continue)
     }
 
-    /// Returns true if a log ends as a mapped log does: at the end of a sector, without a complete
-    /// record there. The last bytes are zeros up to the end of a block, or parts of a record that a
-    /// crash interrupted. The log of another program ends at any byte, and with a record if that is
-    /// the end of a sector.
+    /// Returns true if a log ends as a mapped log does.
     fn has_mapped_end(&self, path: &Path) -> Result<bool> {
-        if !self.env.fs.file_size(path)?.is_multiple_of(MIN_SECTOR_SIZE) {
+        let length = self.env.fs.file_size(path)?;
+        if !length.is_multiple_of(MIN_SECTOR_SIZE) {
             return Ok(false);
         }
         let mut reader = LogReader::new(FileReader(self.env.fs.open_sequential(path)?));
         count_records(&mut reader, path)?;
-        Ok(reader.log_end().has_unused_end)
+        Ok(is_mapped_end(length, &reader.log_end()))
     }
 
     /// Checks the end of a log of `length` bytes and decides whether the log can be reused.
@@ -438,6 +442,14 @@ impl LogReplay<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns true if a log of `length` bytes ends as a mapped log does: at the end of a sector,
+/// without a complete record there. The last bytes are zeros up to the end of a block, or parts of
+/// a record that a crash interrupted. The log of another program ends at any byte, and with a
+/// record if that is the end of a sector.
+fn is_mapped_end(length: u64, end: &LogEnd) -> bool {
+    length.is_multiple_of(MIN_SECTOR_SIZE) && end.has_unused_end
 }
 
 /// Returns the damage of a file that cannot be read because of `error`.

@@ -3,6 +3,7 @@
 
 mod db_builder;
 mod directory_checks;
+mod hidden_entries;
 mod log_replay;
 mod open;
 mod open_follower;

@@ -23,6 +23,7 @@ use terrace_sync::mutant;
 use super::directory_checks::{
     check_holds_no_data, create_directory, manifest_error, missing_database_error, sync_parent_directory,
 };
+use super::hidden_entries;
 use super::log_replay::{LogReplay, ReplayOutcome};
 use super::parallel_insert::ParallelInserter;
 use crate::db::components::directory::{list_db_files, lock_directory, lock_directory_shared};
@@ -230,6 +231,7 @@ impl<'a> DbOpener<'a> {
         let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
         let next_file = self.first_unused_file_number(&files);
         let logs = self.find_logs_to_replay(&files)?;
+        self.show_hidden_entries(&files)?;
         let flusher = RecoveryFlusher::new(&self.options.env, self.directory, self.table_options());
         let mut replayed = self.replay_logs(&logs, &mut |memtable| {
             flusher.spawn_flush(memtable, &next_file);
@@ -292,6 +294,7 @@ impl<'a> DbOpener<'a> {
     fn into_read_only(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<DbInner>> {
         let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
         let logs = self.find_logs_to_replay(&files)?;
+        self.show_hidden_entries(&files)?;
         let mut immutable_memtables = Vec::new();
         let replayed = self.replay_logs(&logs, &mut |memtable| {
             immutable_memtables.insert(0, memtable);
@@ -345,6 +348,19 @@ impl<'a> DbOpener<'a> {
         }
         self.report.damage.append(&mut damage);
         Ok(logs.into_iter().collect())
+    }
+
+    /// Raises the last sequence number to that of the tables in `files`.
+    fn show_hidden_entries(&mut self, files: &[FileName]) -> Result<()> {
+        let stated = self.recovered.version_set.last_sequence;
+        let version_set = &mut self.recovered.version_set;
+        if let Some(last) = hidden_entries::last_sequence(self.directory, files, self.options, version_set)? {
+            self.logger.log(format_args!(
+                "The MANIFEST states the last sequence number {stated}, but tables have entries up to {last}"
+            ));
+            version_set.last_sequence = last;
+        }
+        Ok(())
     }
 
     fn missing(&self, file: FileName) -> Corruption {
