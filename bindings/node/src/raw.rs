@@ -211,12 +211,20 @@ impl<'call> Call<'call> {
     }
 
     fn append_buffer(&self, value: Value<'_>, bytes: &mut Vec<u8>) -> Result<()> {
+        let wrong_type = || Failure::wrong_type("a key or value must be a string or a Uint8Array");
+        let mut is_buffer = false;
+        // SAFETY: facts 1, 2 and 3.
+        let status = unsafe { sys::napi_is_buffer(self.env, value.raw, &mut is_buffer) };
+        // `napi_get_buffer_info` of Node 18 ends the process if the value is none.
+        if status != sys::Status::napi_ok || !is_buffer {
+            return Err(wrong_type());
+        }
         let mut data = ptr::null_mut();
         let mut length = 0;
         // SAFETY: facts 1, 2 and 3.
         let status = unsafe { sys::napi_get_buffer_info(self.env, value.raw, &mut data, &mut length) };
         if status != sys::Status::napi_ok {
-            return Err(Failure::wrong_type("a key or value must be a string or a Uint8Array"));
+            return Err(wrong_type());
         }
         if length == 0 {
             return Ok(());

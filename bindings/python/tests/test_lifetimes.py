@@ -214,8 +214,8 @@ def test_exit_in_a_daemon_thread(path, run_python):
         started.wait()
     """
     completed = run_python(program, path)
-    assert completed.returncode == 0, completed.stderr
-    assert "NotSupportedError" not in completed.stderr
+    # An exception in the thread would be printed there. If that meets the exit, Python aborts.
+    assert (completed.returncode, completed.stderr) == (0, "")
     (log,) = path.glob("*.log")
     assert not log.read_bytes().endswith(bytes(64)), "the exit closed the database: no reserved space"
     with terrace.DB(path) as db:

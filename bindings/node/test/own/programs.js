@@ -5,10 +5,11 @@
 const test = require('tape')
 const { ClassicLevel } = require('classic-level')
 const { DataFactory } = require('rdf-data-factory')
-const { Quadstore } = require('quadstore')
 const { TerraceLevel } = require('../..')
 const { temporaryDirectory } = require('../directories')
 
+// `require` of Node 18 refuses an ES module.
+const quadstore = import('quadstore')
 const factory = new DataFactory()
 const person = number => factory.namedNode(`http://example.org/person/${number}`)
 const knows = factory.namedNode('http://example.org/knows')
@@ -18,6 +19,7 @@ const literal = number => factory.literal(String(number), integer)
 
 /** Stores and deletes statements of a graph, and returns the answers to queries. */
 async function useGraph (Level, location, turn) {
+  const { Quadstore } = await quadstore
   const store = new Quadstore({ backend: new Level(location), dataFactory: factory })
   await store.open()
   const people = Array.from({ length: 60 }, (_, number) => number)

@@ -12,6 +12,7 @@ from ._errors import (
     IteratorInvalidError,
     LockedError,
     NotSupportedError,
+    _begin_exit,
 )
 from ._terrace import (
     DB,
@@ -29,8 +30,14 @@ from ._terrace import (
 )
 from ._view import View
 
-# Background threads may call a comparator in Python, so they end before the interpreter does.
-_atexit.register(_close_all)
+
+def _exit() -> None:
+    # Background threads may call a comparator in Python, so they end before the interpreter does.
+    _begin_exit()
+    _close_all()
+
+
+_atexit.register(_exit)
 
 __all__ = [
     "DB",

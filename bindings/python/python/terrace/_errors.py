@@ -1,6 +1,15 @@
 """Exceptions of Terrace: those of plyvel, and kinds that plyvel does not distinguish."""
 
+import _thread
 import builtins
+
+_exiting_thread: int | None = None
+
+
+def _begin_exit() -> None:
+    """Lets other threads wait for the end of the process when they find a closed object."""
+    global _exiting_thread
+    _exiting_thread = _thread.get_ident()
 
 
 class Error(Exception):
@@ -37,6 +46,15 @@ class IteratorInvalidError(Error):
 
 class ClosedError(RuntimeError):
     """The database, iterator, snapshot or transaction is closed."""
+
+    def __init__(self, *args: object) -> None:
+        # A daemon thread would print the exception, and Python before 3.12 aborts the process if
+        # that meets the exit of the interpreter.
+        if _exiting_thread not in (None, _thread.get_ident()):
+            lock = _thread.allocate_lock()
+            lock.acquire()
+            lock.acquire()
+        super().__init__(*args)
 
 
 for _error in (
