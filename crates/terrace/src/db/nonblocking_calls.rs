@@ -8,13 +8,21 @@
 //!
 //! A round trip to another thread takes ten to a hundred times as long as a get or put in memory.
 
+use std::ops::ControlFlow;
+
 use terrace_format::batch::WriteBatch;
+use terrace_format::key::SequenceNumber;
 
 use super::Db;
 use super::components::pinned_value::PinnedValue;
 use super::components::read_state::StateStamp;
+use super::inner::{DbInner, ReadState};
 use crate::error::Result;
 use crate::options::{ReadOptions, WriteOptions};
+use crate::table::BlockReadOptions;
+
+/// Number of keys for which the lookup of several keys prefetches together.
+const KEYS_AHEAD: usize = 16;
 
 /// Calls for threads that must not wait, and a sync of all writes so far.
 impl Db {
@@ -77,6 +85,40 @@ impl Db {
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
         self.reader(options).inner.get_in_memory(key.as_ref(), options, |value| read(value.bytes()))
+    }
+
+    /// Passes the current values of `keys` to `read`, in this order, if memory holds the answers.
+    /// All values are of one moment. Ends when `read` returns [`ControlFlow::Break`].
+    ///
+    /// Cheaper than a [`Db::try_get_borrowed`] for each key. The calls of `read` before an error
+    /// have happened.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Db::try_get`].
+    ///
+    /// ```
+    /// # use std::ops::ControlFlow;
+    /// # let mut options = terrace::Options::default();
+    /// # (options.env, options.create_if_missing) = (terrace::Env::in_memory(), true);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// let mut lens = Vec::new();
+    /// let keys = [&b"CH/Bern"[..], b"CH/Chur"];
+    /// db.try_get_each(keys.into_iter(), &terrace::ReadOptions::default(), |value| {
+    ///     lens.push(value.map(<[u8]>::len));
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(lens, [Some(10), None]);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn try_get_each<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        options: &ReadOptions,
+        read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.reader(options).inner.get_each_in_memory(keys, options, read)
     }
 
     /// Returns the stamp of the current state, for [`Db::is_unchanged_since`].
@@ -172,5 +214,56 @@ impl Db {
     /// ```
     pub fn sync(&self) -> Result<()> {
         self.writer()?.write_empty_batch(&WriteOptions { sync: true }).map(drop)
+    }
+}
+
+impl DbInner {
+    /// Passes the values of `keys` at one moment to `read`, as long as it returns
+    /// [`ControlFlow::Continue`]. Returns an error if a get needs a file.
+    fn get_each_in_memory<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        options: &ReadOptions,
+        read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let block_options =
+            BlockReadOptions { only_in_memory: true, ..BlockReadOptions::from_read_options(options) };
+        if self.follow_schedule.is_some() {
+            self.check_no_catch_up_due(options)?;
+            return self.with_followed_state(options, |read_state, sequence| {
+                self.get_each_from(read_state, keys, sequence, block_options, read)
+            })?;
+        }
+        let install_count = self.read_state.install_count();
+        let (read_state, visible) = self.read_state.load_one_moment();
+        let sequence = self.read_sequence(options, visible)?;
+        let result = self.get_each_from(&read_state, keys, sequence, block_options, read);
+        drop(read_state);
+        self.release_replaced_tables(install_count);
+        result
+    }
+
+    fn get_each_from<'k>(
+        &self,
+        read_state: &ReadState,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        sequence: SequenceNumber,
+        block_options: BlockReadOptions,
+        mut read: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut ahead = keys.clone();
+        for (index, key) in keys.enumerate() {
+            if index % KEYS_AHEAD == 0 {
+                ahead.by_ref().take(KEYS_AHEAD).for_each(|key| {
+                    read_state.non_empty_memtables().for_each(|memtable| memtable.prefetch_get(key));
+                });
+            }
+            let found =
+                self.get_from(read_state, key, sequence, block_options, |value| read(Some(value.bytes())))?;
+            if found.unwrap_or_else(|| read(None)).is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 }

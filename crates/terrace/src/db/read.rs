@@ -93,13 +93,13 @@ impl DbInner {
     /// `install_count`. The read may have held the tables when the compaction that replaced them
     /// tried to remove them.
     #[inline]
-    fn release_replaced_tables(&self, install_count: u64) {
+    pub(super) fn release_replaced_tables(&self, install_count: u64) {
         if self.read_state.install_count() != install_count {
             self.schedule_obsolete_file_removal();
         }
     }
 
-    fn get_from<T>(
+    pub(super) fn get_from<T>(
         &self,
         read_state: &ReadState,
         user_key: &[u8],

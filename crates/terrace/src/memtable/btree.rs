@@ -198,6 +198,14 @@ impl BTree {
         })
     }
 
+    /// Prefetches the word of the filter that [`BTree::find`] reads first.
+    #[inline]
+    pub(super) fn prefetch_find(&self, user_key: &[u8]) {
+        if let Some(bloom) = &self.bloom {
+            bloom.prefetch_bits(user_key);
+        }
+    }
+
     /// Returns the result of `read` at the leaf position of `user_key`, once the leaf did not
     /// change meanwhile. `read` returns None to be called again.
     fn read_validated<'a, T>(&'a self, user_key: &[u8], read: impl Fn(&LeafPosition<'a>) -> Option<T>) -> T {

@@ -157,6 +157,12 @@ impl Memtable {
         self.tree.find(user_key, sequence)
     }
 
+    /// Prefetches the memory that a get of `user_key` reads first.
+    #[inline]
+    pub(crate) fn prefetch_get(&self, user_key: &[u8]) {
+        self.tree.prefetch_find(user_key);
+    }
+
     /// Returns true if the memtable holds a user key from `begin` to `end`, both included. None
     /// means no limit.
     pub(crate) fn overlaps(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> bool {
