@@ -8,7 +8,7 @@ use super::members::{
 };
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::resp::{extended_sum, format_double, parse_double, parse_i64};
+use crate::resp::{Reply, extended_sum, format_double, parse_double, parse_i64};
 use crate::store::{EventClass, MemberRange, Object, StoredValue, ValueType};
 
 /// Number of fields up to which Redis uses its compact encoding.
@@ -20,12 +20,16 @@ fn open(call: &mut Call<'_>, key: &[u8]) -> CommandResult<Option<Object>> {
     call.open(key, ValueType::Hash)
 }
 
-/// Value of `field`, or None without the key or the field.
-fn field_value(call: &mut Call<'_>, key: &[u8], field: &[u8]) -> CommandResult<Option<StoredValue>> {
-    match open(call, key)? {
-        Some(hash) => call.view.member(&hash, field),
-        None => Ok(None),
-    }
+/// Result of `read` for the value of `field`, or None without the key or the field.
+fn read_field<T>(
+    call: &mut Call<'_>,
+    key: &[u8],
+    field: &[u8],
+    read: impl FnOnce(&mut Reply, &[u8]) -> T,
+) -> CommandResult<Option<T>> {
+    let Some(hash) = open(call, key)? else { return Ok(None) };
+    let Call { view, reply, .. } = call;
+    view.read_member(&hash, field, |value| read(reply, value))
 }
 
 /// Stores a field. `is_added` says that the hash does not have it.
@@ -78,7 +82,7 @@ fn set_fields(call: &mut Call<'_>, args: Args<'_>, command: &str) -> CommandResu
         let field = args.at(index);
         // The command does not see its own writes.
         let is_first = args.len() == 4 || seen.insert(field);
-        let is_added = is_first && (hash.is_new || call.view.member(&old, field)?.is_none());
+        let is_added = is_first && (hash.is_new || !call.view.has_member(&old, field)?);
         put_field(call, &mut hash, field, args.at(index + 1), is_added)?;
         added += usize::from(is_added);
     }
@@ -90,7 +94,7 @@ fn set_fields(call: &mut Call<'_>, args: Args<'_>, command: &str) -> CommandResu
 /// HSETNX key field value
 pub(super) fn hsetnx(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let mut hash = call.open_or_create(&args[1], ValueType::Hash)?;
-    let is_added = hash.is_new || call.view.member(&hash, &args[2])?.is_none();
+    let is_added = hash.is_new || !call.view.has_member(&hash, &args[2])?;
     if is_added {
         put_field(call, &mut hash, &args[2], &args[3], true)?;
         call.save(&args[1], &hash)?;
@@ -102,8 +106,9 @@ pub(super) fn hsetnx(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 /// HGET key field
 pub(super) fn hget(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let value = field_value(call, &args[1], &args[2])?;
-    call.reply.optional_bulk(value.as_deref());
+    if read_field(call, &args[1], &args[2], |reply, value| reply.bulk(value))?.is_none() {
+        call.reply.null();
+    }
     Ok(())
 }
 
@@ -113,11 +118,14 @@ pub(super) fn hmget(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     call.reply.array(args.len() - 2);
     let before = call.reply.len();
     for field in args.from(2) {
+        let Call { view, reply, .. } = call;
         let value = match &hash {
-            Some(hash) => call.view.member(hash, field)?,
+            Some(hash) => view.read_member(hash, field, |value| reply.bulk(value))?,
             None => None,
         };
-        call.reply.optional_bulk(value.as_deref());
+        if value.is_none() {
+            call.reply.null();
+        }
         super::members::check_bytes(call.reply.len() - before)?;
     }
     Ok(())
@@ -125,15 +133,15 @@ pub(super) fn hmget(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 /// HEXISTS key field
 pub(super) fn hexists(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let exists = field_value(call, &args[1], &args[2])?.is_some();
+    let exists = read_field(call, &args[1], &args[2], |_, _| ())?.is_some();
     call.reply.integer(i64::from(exists));
     Ok(())
 }
 
 /// HSTRLEN key field
 pub(super) fn hstrlen(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let value = field_value(call, &args[1], &args[2])?;
-    call.reply.count(value.map_or(0, |value| value.len()));
+    let len = read_field(call, &args[1], &args[2], |_, value| value.len())?;
+    call.reply.count(len.unwrap_or(0));
     Ok(())
 }
 
@@ -152,7 +160,7 @@ pub(super) fn hdel(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     };
     let mut deleted = HashSet::new();
     for field in args.from(2) {
-        if !deleted.contains(field) && call.view.member(&hash, field)?.is_some() {
+        if !deleted.contains(field) && call.view.has_member(&hash, field)? {
             call.view.delete_member(&hash, field)?;
             deleted.insert(field);
         }

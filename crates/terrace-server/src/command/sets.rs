@@ -20,7 +20,7 @@ fn open(call: &mut Call<'_>, key: &[u8]) -> CommandResult<Option<Object>> {
 
 fn is_member(call: &mut Call<'_>, set: Option<&Object>, member: &[u8]) -> CommandResult<bool> {
     match set {
-        Some(set) => Ok(call.view.member(set, member)?.is_some()),
+        Some(set) => call.view.has_member(set, member),
         None => Ok(false),
     }
 }
@@ -40,7 +40,7 @@ pub(super) fn sadd(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     // The command does not see its own writes.
     let mut added = HashSet::new();
     for member in args.from(2) {
-        if !added.contains(member) && (old.is_new || call.view.member(&old, member)?.is_none()) {
+        if !added.contains(member) && (old.is_new || !call.view.has_member(&old, member)?) {
             put_member(call, &mut set, member)?;
             if args.len() > 3 {
                 added.insert(member);
@@ -63,7 +63,7 @@ pub(super) fn srem(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     };
     let mut deleted = HashSet::new();
     for member in args.from(2) {
-        if !deleted.contains(member) && call.view.member(&set, member)?.is_some() {
+        if !deleted.contains(member) && call.view.has_member(&set, member)? {
             call.view.delete_member(&set, member)?;
             deleted.insert(member);
         }
@@ -120,7 +120,7 @@ pub(super) fn smove(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
             Some(destination) => destination,
             None => call.view.create_object(ValueType::Set)?,
         };
-        if destination.is_new || call.view.member(&destination, &args[3])?.is_none() {
+        if destination.is_new || !call.view.has_member(&destination, &args[3])? {
             put_member(call, &mut destination, &args[3])?;
             call.save(&args[2], &destination)?;
             call.notify(EventClass::SET, "sadd", &args[2]);
@@ -350,7 +350,7 @@ fn combine(
     while let Some((member, _)) = scan.next()? {
         let mut is_found = true;
         for other in &others {
-            let is_in_other = call.view.member(other, member)?.is_some();
+            let is_in_other = call.view.has_member(other, member)?;
             is_found = is_in_other == (operation == Operation::Intersection);
             if !is_found {
                 break;

@@ -2,8 +2,8 @@
 
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-use crate::resp::Limits;
-use crate::shared::Counters;
+use crate::resp::{Limits, Reply};
+use crate::shared::{Counters, Shared};
 use crate::store::{EventClass, Replaced};
 
 /// Maximum size of a string, in bytes.
@@ -14,15 +14,15 @@ const MAX_REPLY: usize = 256 << 20;
 /// GET key
 pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let Call { view, reply, session, .. } = call;
-    if let Some(is_hit) = view.read_string(session.database, &args[1], |value| reply.bulk(value))? {
-        if !is_hit {
+    if let Some(found) = view.read_string(session.database, &args[1], |_, value| reply.bulk(value))? {
+        if found.is_none() {
             call.reply.null();
         }
-        count_lookup(call, is_hit);
+        count_lookup(call.shared, found.is_some());
         return Ok(());
     }
     let entry = call.get_string(&args[1])?;
-    count_lookup(call, entry.is_some());
+    count_lookup(call.shared, entry.is_some());
     match &entry {
         Some(entry) => call.reply.bulk(entry.string()?),
         None => call.reply.null(),
@@ -30,42 +30,39 @@ pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
-fn count_lookup(call: &Call<'_>, is_hit: bool) {
-    let counters = &call.shared.counters;
+fn count_lookup(shared: &Shared, is_hit: bool) {
+    let counters = &shared.counters;
     Counters::add(if is_hit { &counters.hits } else { &counters.misses });
 }
 
 /// MGET key ..
 pub(super) fn mget(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    call.reply.array(args.len() - 1);
+    let Call { shared, view, reply, session } = call;
+    let is_complete = view.read_strings(session.database, args.from(1), |is_hit, value| {
+        count_lookup(shared, is_hit);
+        append_string(reply, value)
+    })?;
+    if is_complete {
+        return Ok(());
+    }
     if args.len() > 2 {
         call.view.pin_state();
     }
-    call.reply.array(args.len() - 1);
     for key in args.from(1) {
-        append_string(call, key)?;
-        if call.reply.len() > MAX_REPLY {
-            return Err(Failure::reply("ERR the reply exceeds 256 MiB"));
-        }
+        let entry = call.get(key)?;
+        count_lookup(call.shared, entry.is_some());
+        append_string(call.reply, entry.as_ref().and_then(|entry| entry.string().ok()))?;
     }
     Ok(())
 }
 
-/// Appends the string at `key`. A value of another type is like a missing one.
-fn append_string(call: &mut Call<'_>, key: &[u8]) -> CommandResult {
-    let Call { view, reply, session, .. } = call;
-    let is_hit = match view.read_string(session.database, key, |value| reply.bulk(value))? {
-        Some(true) => true,
-        Some(false) => {
-            call.reply.null();
-            false
-        }
-        None => {
-            let entry = call.get(key)?;
-            call.reply.optional_bulk(entry.as_ref().and_then(|entry| entry.string().ok()));
-            entry.is_some()
-        }
-    };
-    count_lookup(call, is_hit);
+/// Appends a value of MGET. One of another type is like a missing one.
+fn append_string(reply: &mut Reply, value: Option<&[u8]>) -> CommandResult {
+    reply.optional_bulk(value);
+    if reply.len() > MAX_REPLY {
+        return Err(Failure::reply("ERR the reply exceeds 256 MiB"));
+    }
     Ok(())
 }
 

@@ -9,8 +9,13 @@ use super::kept_iter::{IterPlace, ReturnedIter};
 use crate::failure::CommandResult;
 
 enum Source {
-    Database(Box<DbIterator>),
     Kept(ReturnedIter),
+    Plain(PlainIter),
+}
+
+/// Iterator that the thread does not keep.
+enum PlainIter {
+    Database(Box<DbIterator>),
     Transaction(Box<TransactionIterator>),
     Store(Box<StoreTransactionIterator>),
 }
@@ -19,10 +24,9 @@ enum Source {
 macro_rules! either {
     ($iter:expr, $call:ident()) => {
         match $iter {
-            Source::Database(iter) => iter.$call(),
-            Source::Kept(iter) => iter.$call(),
-            Source::Transaction(iter) => iter.$call(),
-            Source::Store(iter) => iter.$call(),
+            PlainIter::Database(iter) => iter.$call(),
+            PlainIter::Transaction(iter) => iter.$call(),
+            PlainIter::Store(iter) => iter.$call(),
         }
     };
 }
@@ -34,27 +38,33 @@ pub(super) struct BaseIter {
     is_started: bool,
 }
 
+impl From<Source> for BaseIter {
+    fn from(source: Source) -> BaseIter {
+        BaseIter { source, is_reverse: false, is_started: false }
+    }
+}
+
 impl From<DbIterator> for BaseIter {
     fn from(iter: DbIterator) -> BaseIter {
-        BaseIter { source: Source::Database(Box::new(iter)), is_reverse: false, is_started: false }
+        Source::Plain(PlainIter::Database(Box::new(iter))).into()
     }
 }
 
 impl From<ReturnedIter> for BaseIter {
     fn from(iter: ReturnedIter) -> BaseIter {
-        BaseIter { source: Source::Kept(iter), is_reverse: false, is_started: false }
+        Source::Kept(iter).into()
     }
 }
 
 impl From<TransactionIterator> for BaseIter {
     fn from(iter: TransactionIterator) -> BaseIter {
-        BaseIter { source: Source::Transaction(Box::new(iter)), is_reverse: false, is_started: false }
+        Source::Plain(PlainIter::Transaction(Box::new(iter))).into()
     }
 }
 
 impl From<StoreTransactionIterator> for BaseIter {
     fn from(iter: StoreTransactionIterator) -> BaseIter {
-        BaseIter { source: Source::Store(Box::new(iter)), is_reverse: false, is_started: false }
+        Source::Plain(PlainIter::Store(Box::new(iter))).into()
     }
 }
 
@@ -69,7 +79,7 @@ impl BaseIter {
     /// `options` and shows the state of `stamp`.
     pub(super) fn keep(mut self, place: &Rc<IterPlace>, stamp: StateStamp, options: ReadOptions) -> BaseIter {
         self.source = match self.source {
-            Source::Database(iter) => Source::Kept(place.lend(iter, stamp, options)),
+            Source::Plain(PlainIter::Database(iter)) => Source::Kept(place.lend(iter, stamp, options)),
             other => other,
         };
         self
@@ -81,32 +91,41 @@ impl BaseIter {
     ///
     /// A block is damaged, or the store does not answer.
     pub(super) fn step(&mut self) -> CommandResult<bool> {
+        let iter = match &mut self.source {
+            Source::Kept(iter) => return iter.step(self.is_reverse),
+            Source::Plain(iter) => iter,
+        };
         match (self.is_started, self.is_reverse) {
-            (false, false) => either!(&mut self.source, seek_to_first()),
-            (false, true) => either!(&mut self.source, seek_to_last()),
-            (true, false) => either!(&mut self.source, next()),
-            (true, true) => either!(&mut self.source, prev()),
+            (false, false) => either!(iter, seek_to_first()),
+            (false, true) => either!(iter, seek_to_last()),
+            (true, false) => either!(iter, next()),
+            (true, true) => either!(iter, prev()),
         }
         self.is_started = true;
-        if either!(&self.source, valid()) {
+        if either!(iter, valid()) {
             return Ok(true);
         }
-        match &self.source {
-            Source::Database(iter) => iter.status()?,
-            Source::Kept(iter) => iter.status()?,
-            Source::Transaction(iter) => iter.status()?,
-            Source::Store(iter) => iter.status()?,
+        match iter {
+            PlainIter::Database(iter) => iter.status()?,
+            PlainIter::Transaction(iter) => iter.status()?,
+            PlainIter::Store(iter) => iter.status()?,
         }
         Ok(false)
     }
 
     /// Key of the current entry.
     pub(super) fn key(&self) -> &[u8] {
-        either!(&self.source, key())
+        match &self.source {
+            Source::Kept(iter) => iter.key(),
+            Source::Plain(iter) => either!(iter, key()),
+        }
     }
 
     /// Value of the current entry.
     pub(super) fn value(&self) -> &[u8] {
-        either!(&self.source, value())
+        match &self.source {
+            Source::Kept(iter) => iter.value(),
+            Source::Plain(iter) => either!(iter, value()),
+        }
     }
 }

@@ -151,6 +151,11 @@ impl Layout {
     /// Stores the key of the record of `key` in `record`.
     pub(crate) fn record_key(self, space: u16, key: &[u8], record: &mut Vec<u8>) {
         record.clear();
+        self.append_record_key(space, key, record);
+    }
+
+    /// Appends the key of the record of `key` to `record`.
+    pub(super) fn append_record_key(self, space: u16, key: &[u8], record: &mut Vec<u8>) {
         if self == Layout::Typed {
             record.push(KEY);
             record.extend_from_slice(&space.to_be_bytes());

@@ -3,10 +3,12 @@
 //! ```text
 //!   Store   the open database, its layout, the locks and tables that all threads share
 //!   View    reads and writes of one command, or of one EXEC; commits one batch
+//!   scratch memory of a thread for its views
 //!   layout  records as bytes            marker      the typed directory as bytes
 //!   object  values of many records      object_view their members
-//!   kept_iter  iterator for the next scan of the same members
-//!   series  one batch of several commands   read_view, view_commit  reads and commit of a view
+//!   kept_iter, kept_object  for the next scan or read of the same object
+//!   series, series_scan  one batch of several commands
+//!   read_view, view_commit  reads and commit of a view
 //!   gate    atomicity                   watch_table WATCH
 //!   key_events  notes about changed keys
 //!   mapped_pages  limit on the mapped pages of the process
@@ -26,6 +28,7 @@ mod front_end;
 mod garbage;
 mod gate;
 mod kept_iter;
+mod kept_object;
 mod key_events;
 mod key_scan;
 mod layout;
@@ -37,7 +40,11 @@ mod object_filter;
 mod object_numbers;
 mod object_view;
 mod read_view;
+mod record_keys;
+mod scan_start;
+mod scratch;
 mod series;
+mod series_scan;
 mod snapshots;
 mod space_view;
 mod view;
@@ -72,8 +79,9 @@ pub(crate) use object::{MEMBER_PREFIX, Object};
 use object_filter::ObjectFilter;
 pub(crate) use object_numbers::ObjectNumbers;
 pub(crate) use object_view::{MemberRange, MemberScan};
+pub(crate) use scratch::Scratch;
 pub(crate) use snapshots::{MAX_SNAPSHOT_TIME, OpenSnapshot, Snapshots};
-pub(crate) use view::{Scratch, View, damaged_record, not_in_raw_mode};
+pub(crate) use view::{View, damaged_record, not_in_raw_mode};
 pub(crate) use watch_table::{Mark, WatchTable};
 
 use crate::failure::{CommandResult, Failure};

@@ -91,11 +91,30 @@ impl View<'_> {
         if !self.has_pass {
             self.pin_state();
         }
+        if let Some(object) = self.kept_object(database, key)? {
+            return if object.value_type == value_type { Ok(Some(object)) } else { Err(Failure::WRONG_TYPE) };
+        }
         let Some(entry) = self.get(database, key)? else { return Ok(None) };
         if entry.header.value_type != value_type {
             return Err(Failure::WRONG_TYPE);
         }
-        entry.object().map(Some).ok_or_else(|| damaged_record(key))
+        let object = entry.object().ok_or_else(|| damaged_record(key))?;
+        if let Some(stamp) = self.unchanged_since {
+            self.scratch.kept_object.set(&self.scratch.record_key, &object, stamp);
+        }
+        Ok(Some(object))
+    }
+
+    /// Returns the object at `key` if the thread has kept it.
+    fn kept_object(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Object>> {
+        let &ViewData::Database(db) = &self.data else { return Ok(None) };
+        // Only a read lets a follower catch up.
+        if self.unchanged_since.is_none() || self.store.is_follower {
+            return Ok(None);
+        }
+        self.set_record_key(database, key)?;
+        let object = self.scratch.kept_object.get(&self.scratch.record_key, db);
+        Ok(object.filter(|object| object.expires_at.is_none_or(|at| at > self.now_ms())))
     }
 
     /// Makes all later reads see all later writes, as in an EXEC. The view has no writes yet, and

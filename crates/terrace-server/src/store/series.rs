@@ -10,7 +10,8 @@
 
 use super::Store;
 use super::object::Object;
-use super::view::{Scratch, View};
+use super::scratch::Scratch;
+use super::view::View;
 use crate::failure::{CommandResult, Failure};
 
 /// Number of commands after which a series ends. Other threads may wait for the key.
@@ -187,6 +188,7 @@ impl View<'_> {
     ///
     /// Those of [`View::commit`]. Nothing is written then.
     pub(crate) fn commit_series(store: &Store, scratch: &mut Scratch) -> CommandResult {
+        scratch.series_scan.clear();
         let mut series = std::mem::take(&mut scratch.series);
         let result = View::with_pass(store, scratch).write_series(&series);
         series.clear();

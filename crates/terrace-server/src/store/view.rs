@@ -8,21 +8,18 @@
 //!
 //! A view shows no expired key. Its clock stands still, so that all commands of an EXEC agree.
 
-use std::rc::Rc;
-
-use terrace::{Db, Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions, WriteBatch};
+use terrace::{Db, Isolation, ReadOptions, StateStamp, Transaction, TransactionOptions};
 use terrace_store::KeyRange as StoreRange;
 
 use super::base_iter::BaseIter;
 use super::entry::{Entry, Replaced};
 use super::front_end::StoreTransaction;
-use super::kept_iter::IterPlace;
 use super::key_events::{EventClass, KeyEvent};
 use super::key_scan::{KeyRange, KeyScan};
 use super::layout::{Header, Layout, ValueType, expiry_key};
 use super::marker::Spaces;
 use super::object::Object;
-use super::series::Series;
+use super::scratch::Scratch;
 use super::snapshots::OpenSnapshot;
 use super::{Backend, Store};
 use crate::conn::ChannelKind;
@@ -30,46 +27,6 @@ use crate::failure::{CommandResult, Failure};
 
 /// Maximum size of the reads and writes of an EXEC in memory, in bytes.
 const TRANSACTION_MEMORY: usize = 256 << 20;
-
-/// Memory of a thread that its commands reuse, and the rights of the thread.
-#[derive(Debug)]
-pub(crate) struct Scratch {
-    /// Slot of the thread in the gate.
-    pub(crate) slot: usize,
-    /// True if the thread may wait for storage.
-    pub(crate) can_wait: bool,
-    /// True for the thread that runs scripts.
-    pub(crate) is_script_thread: bool,
-    pub(super) batch: WriteBatch,
-    pub(super) series: Series,
-    pub(super) iter_place: Rc<IterPlace>,
-    /// Number of commands that still read from snapshots, because writers have interfered.
-    pub(super) snapshot_commands: u32,
-    pub(super) record_key: Vec<u8>,
-    record_value: Vec<u8>,
-}
-
-impl Scratch {
-    /// Creates the memory of the thread with the gate's slot `slot`.
-    pub(crate) fn new(slot: usize, can_wait: bool) -> Scratch {
-        Scratch {
-            slot,
-            can_wait,
-            is_script_thread: false,
-            batch: WriteBatch::new(),
-            series: Series::default(),
-            iter_place: Rc::default(),
-            snapshot_commands: 0,
-            record_key: Vec::new(),
-            record_value: Vec::new(),
-        }
-    }
-
-    /// Creates the memory of the script thread.
-    pub(crate) fn new_for_scripts(slot: usize) -> Scratch {
-        Scratch { is_script_thread: true, ..Scratch::new(slot, true) }
-    }
-}
 
 /// Records that a view reads and writes.
 pub(super) enum ViewData<'a> {
@@ -372,6 +329,10 @@ impl<'a> View<'a> {
         let read;
         let entry = match replaced {
             Replaced::Read(entry) => entry,
+            Replaced::String(expires_at) => {
+                self.set_record_key(database, key)?;
+                return Ok(expires_at);
+            }
             Replaced::Unread if self.may_replace_object(database, key)? => {
                 if let Some(expires_at) = self.string_expiry(database, key)? {
                     return Ok(expires_at);

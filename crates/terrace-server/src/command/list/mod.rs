@@ -14,7 +14,7 @@ mod read;
 
 use super::args::Args;
 use crate::failure::{CommandResult, Failure};
-use crate::store::{MemberRange, MemberScan, Object, StoredValue, ValueType, View};
+use crate::store::{MemberRange, MemberScan, Object, ValueType, View};
 
 pub(super) use edit::{linsert, lrem, lset, ltrim};
 pub(super) use push::{lmove, lmpop, lpop, lpush, lpushx, rpop, rpoplpush, rpush, rpushx};
@@ -23,6 +23,8 @@ pub(super) use read::{lindex, llen, lpos, lrange};
 
 /// Index of the first element of a new list.
 const MIDDLE: u64 = 1 << 63;
+/// Number of elements after the popped one that the next commands of a pipeline may pop.
+const POPS_AHEAD: u64 = 63;
 /// Maximum size of the elements that a command moves or returns, in bytes.
 const MAX_BYTES: usize = 256 << 20;
 
@@ -99,10 +101,15 @@ impl List {
         if position < 0 { position.saturating_add(len) } else { position }
     }
 
-    /// Returns the element at `position`, which is inside of the list.
-    fn element(&self, view: &mut View<'_>, position: u64) -> CommandResult<StoredValue> {
+    /// Returns the result of `read` for the element at `position`, which is inside of the list.
+    fn read_element<T>(
+        &self,
+        view: &mut View<'_>,
+        position: u64,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> CommandResult<T> {
         let suffix = self.index(position).to_be_bytes();
-        view.member(&self.object, &suffix)?.ok_or_else(damaged)
+        view.read_member(&self.object, &suffix, read)?.ok_or_else(damaged)
     }
 
     fn put(&self, view: &mut View<'_>, index: u64, element: &[u8]) -> CommandResult {
@@ -123,10 +130,19 @@ impl List {
         self.put(view, self.index(position), element)
     }
 
-    /// Removes an element from an end. The list has elements.
-    fn pop(&mut self, view: &mut View<'_>, end: End) -> CommandResult<StoredValue> {
+    /// Removes an element from an end and returns the result of `read` for it. The list has
+    /// elements.
+    fn pop<T>(&mut self, view: &mut View<'_>, end: End, read: impl FnOnce(&[u8]) -> T) -> CommandResult<T> {
         let position = if end == End::Left { 0 } else { self.len() - 1 };
-        let element = self.element(view, position)?;
+        // Pops of a pipeline read neighbouring elements.
+        let last = if end == End::Left {
+            POPS_AHEAD.min(self.len() - 1)
+        } else {
+            position.saturating_sub(POPS_AHEAD)
+        };
+        let [suffix, last] = [position, last].map(|position| self.index(position).to_be_bytes());
+        let element = view.read_next_member(&self.object, &suffix, &last, end == End::Right, read)?;
+        let element = element.ok_or_else(damaged)?;
         self.delete(view, self.index(position))?;
         self.drop_ends(u64::from(end == End::Left), 1);
         Ok(element)

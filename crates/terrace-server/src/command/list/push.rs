@@ -4,7 +4,7 @@ use super::{End, List, count_option, counted_keys, positive_count};
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
-use crate::store::{EventClass, StoredValue, ValueType, View};
+use crate::store::{EventClass, ValueType, View};
 
 /// LPUSH key element ..
 pub(in crate::command) fn lpush(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -72,8 +72,8 @@ fn pop(call: &mut Call<'_>, args: Args<'_>, end: End) -> CommandResult {
     };
     match count {
         None => {
-            let element = list.pop(&mut call.view, end)?;
-            call.reply.bulk(&*element);
+            let Call { view, reply, .. } = call;
+            list.pop(view, end, |element| reply.bulk(element))?;
         }
         Some(0) => {
             call.reply.array(0);
@@ -94,7 +94,7 @@ fn pop_many(list: &mut List, view: &mut View<'_>, end: End, count: u64, reply: &
     let before = reply.len();
     reply.array(count as usize);
     for _ in 0..count {
-        reply.bulk(&*list.pop(view, end)?);
+        list.pop(view, end, |element| reply.bulk(element))?;
         super::check_bytes(reply.len() - before)?;
     }
     Ok(())
@@ -160,10 +160,10 @@ pub(in crate::command) fn move_element(
     database: u8,
     [source, destination]: [&[u8]; 2],
     [from, to]: [End; 2],
-) -> CommandResult<Option<StoredValue>> {
+) -> CommandResult<Option<Vec<u8>>> {
     let Some(mut list) = List::open(view, database, source)? else { return Ok(None) };
     if source == destination {
-        let element = list.pop(view, from)?;
+        let element = list.pop(view, from, <[u8]>::to_vec)?;
         list.push(view, to, &element)?;
         list.save(view, database, source)?;
         view.notify(database, EventClass::LIST, to.push_event(), source);
@@ -171,7 +171,7 @@ pub(in crate::command) fn move_element(
         return Ok(Some(element));
     }
     let mut other = List::open_or_create(view, database, destination)?;
-    let element = list.pop(view, from)?;
+    let element = list.pop(view, from, <[u8]>::to_vec)?;
     other.push(view, to, &element)?;
     other.save(view, database, destination)?;
     view.notify(database, EventClass::LIST, to.push_event(), destination);

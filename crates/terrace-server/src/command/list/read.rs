@@ -19,7 +19,10 @@ pub(in crate::command) fn lindex(call: &mut Call<'_>, args: Args<'_>) -> Command
     };
     let position = u64::try_from(list.position(args.integer(2)?)).ok().filter(|at| *at < list.len());
     match position {
-        Some(position) => call.reply.bulk(&*list.element(&mut call.view, position)?),
+        Some(position) => {
+            let Call { view, reply, .. } = call;
+            list.read_element(view, position, |element| reply.bulk(element))?;
+        }
         None => call.reply.null(),
     }
     Ok(())

@@ -62,7 +62,11 @@ fn parse_options(args: Args<'_>) -> (AddOptions, usize) {
     let mut options = AddOptions::default();
     let mut index = 2;
     while index < args.len() {
-        let option = match args.at(index).to_ascii_uppercase().as_slice() {
+        let mut word = [0; 4];
+        let Some(word) = word.get_mut(..args.at(index).len()) else { break };
+        word.copy_from_slice(args.at(index));
+        word.make_ascii_uppercase();
+        let option = match &*word {
             b"NX" => &mut options.is_new_only,
             b"XX" => &mut options.is_existing_only,
             b"GT" => &mut options.is_larger_only,

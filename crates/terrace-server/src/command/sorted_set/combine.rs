@@ -70,7 +70,7 @@ impl Input {
     fn score(&self, view: &mut View<'_>, member: &[u8]) -> CommandResult<Option<f64>> {
         Ok(match self {
             Input::SortedSet(set) => set.score(view, member)?,
-            Input::Set(object) => view.member(object, member)?.map(|_| 1.0),
+            Input::Set(object) => view.has_member(object, member)?.then_some(1.0),
             Input::Missing => None,
         })
     }

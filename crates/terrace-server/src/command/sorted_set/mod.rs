@@ -81,8 +81,8 @@ impl SortedSet {
 
     /// Returns the score of `member`.
     pub(super) fn score(&self, view: &mut View<'_>, member: &[u8]) -> CommandResult<Option<f64>> {
-        let Some(value) = view.member(&self.object, &member_suffix(member))? else { return Ok(None) };
-        decode_score(&value).map(Some).ok_or_else(damaged)
+        let score = view.read_member(&self.object, &member_suffix(member), decode_score)?;
+        score.map(|score| score.ok_or_else(damaged)).transpose()
     }
 
     /// Stores a member in place of the same member with the score `old`.
