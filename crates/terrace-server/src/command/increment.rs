@@ -28,22 +28,16 @@ pub(super) fn decrby(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn add(call: &mut Call<'_>, key: &[u8], increment: i64) -> CommandResult {
-    let old = call
-        .view
-        .read_string(call.session.database, key, |header, value| (parse_i64(value), header.expires_at))?;
-    let old = match old {
-        Some(old) => old,
-        None => call.get_string(key)?.map(|old| (parse_i64(old.value()), old.expires_at())),
+    let old = call.get_string(key)?;
+    let number = match &old {
+        Some(old) => parse_i64(old.value()).ok_or(Failure::NOT_AN_INTEGER)?,
+        None => 0,
     };
-    let (number, expires_at) = old.unwrap_or((Some(0), None));
-    let sum = number.ok_or(Failure::NOT_AN_INTEGER)?.checked_add(increment);
+    let sum = number.checked_add(increment);
     let sum = sum.ok_or(Failure::reply("ERR increment or decrement would overflow"))?;
     let mut buffer = itoa::Buffer::new();
-    let replaced = match old {
-        Some(_) => Replaced::String(expires_at),
-        None => Replaced::Read(None),
-    };
-    call.put_string(key, buffer.format(sum).as_bytes(), expires_at, replaced)?;
+    let expires_at = old.as_ref().and_then(Entry::expires_at);
+    call.put_string(key, buffer.format(sum).as_bytes(), expires_at, Replaced::Read(old.as_ref()))?;
     call.notify(EventClass::STRING, "incrby", key);
     call.reply.integer(sum);
     Ok(())

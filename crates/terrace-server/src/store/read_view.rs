@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use super::entry::{Entry, StoredValue};
 use super::key_events::KeyEvent;
-use super::layout::{Header, ValueType};
+use super::layout::ValueType;
 use super::object::Object;
 use super::scratch::Scratch;
 use super::view::{View, ViewData, damaged_record};
@@ -86,7 +86,7 @@ impl View<'_> {
         &mut self,
         database: u8,
         key: &[u8],
-        read: impl FnOnce(&Header, &[u8]) -> T,
+        read: impl FnOnce(&[u8]) -> T,
     ) -> CommandResult<Option<Option<T>>> {
         let &ViewData::Database(db) = &self.data else { return Ok(None) };
         if self.scratch.can_wait || self.reports_misses {
@@ -99,7 +99,7 @@ impl View<'_> {
             let header =
                 store.layout.header(stored).filter(|header| header.value_type == ValueType::String)?;
             let is_alive = header.expires_at.is_none_or(|at| at > now_ms.unwrap_or_else(|| store.now_ms()));
-            is_alive.then(|| read(&header, stored.get(header.len..).unwrap_or_default()))
+            is_alive.then(|| read(stored.get(header.len..).unwrap_or_default()))
         })?;
         self.check_unchanged()?;
         Ok(match found {

@@ -329,10 +329,6 @@ impl<'a> View<'a> {
         let read;
         let entry = match replaced {
             Replaced::Read(entry) => entry,
-            Replaced::String(expires_at) => {
-                self.set_record_key(database, key)?;
-                return Ok(expires_at);
-            }
             Replaced::Unread if self.may_replace_object(database, key)? => {
                 if let Some(expires_at) = self.string_expiry(database, key)? {
                     return Ok(expires_at);
