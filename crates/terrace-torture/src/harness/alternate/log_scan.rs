@@ -7,7 +7,7 @@ use terrace_format::DecodeErrorKind;
 use terrace_format::batch::{self, BatchOp};
 use terrace_format::filename::{FileName, current};
 use terrace_format::key::SequenceNumber;
-use terrace_format::log::{LogItem, LogReader};
+use terrace_format::log::{LOG_BLOCK_SIZE, LogItem, LogReader};
 use terrace_format::version_edit::VersionEdit;
 
 /// Logs of a database that is not open.
@@ -65,7 +65,10 @@ impl LogScan {
                 }
             }
         }
-        self.is_damaged |= !reader.log_end().is_clean;
+        let end = reader.log_end();
+        // A byte of a torn record can be zero.
+        let has_torn_zeros = end.offset < bytes.len() as u64 && !bytes.len().is_multiple_of(LOG_BLOCK_SIZE);
+        self.is_damaged |= !end.is_clean || has_torn_zeros;
     }
 
     /// Returns the record with a put or a deletion of `key`, if a log has one.
@@ -170,6 +173,20 @@ mod tests {
         assert_eq!(scan.find("b", false).map(|record| record.follows_torn_record), Some(true));
         assert_eq!(scan.find("c", false).map(|record| record.follows_torn_record), Some(false));
         assert!(scan.is_damaged && scan.has_record_after_torn_one);
+    }
+
+    #[test]
+    fn zeros_after_the_last_record() {
+        let mut log = Vec::new();
+        let mut is_damaged = |len| {
+            log.resize(len, 0);
+            let mut scan = LogScan::default();
+            scan.read_log(&log);
+            scan.is_damaged
+        };
+        assert!(!is_damaged(0), "an empty log");
+        assert!(is_damaged(1), "a part of a torn record");
+        assert!(!is_damaged(LOG_BLOCK_SIZE), "a mapped log");
     }
 
     #[test]
