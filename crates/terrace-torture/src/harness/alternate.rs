@@ -6,7 +6,8 @@
 //!   engine     Terrace with mapped or appended logs, with or without reuse_logs
 //!              LevelDB 1.23 with or without reuse_logs
 //!              goleveldb
-//!   fault      none; a limit on the size of files; a full disk; each for some of the writes
+//!   fault      none; a limit on the size of files; a full disk; each for some of the writes. Half
+//!              of the cases have them in most turns
 //!   end        close; SIGKILL; SIGKILL during writes
 //! ```
 //!
@@ -84,6 +85,8 @@ struct AlternateCase<'a> {
     rng: Rng,
     counters: &'a Counters,
     storage: Storage,
+    /// True if most turns have a fault.
+    has_many_faults: bool,
     history: History,
     turns: Vec<Turn>,
     /// Directory as it was before the current turn.
@@ -105,6 +108,7 @@ impl<'a> AlternateCase<'a> {
             false => temp_dir(&mut rng)?,
         };
         Ok(AlternateCase {
+            has_many_faults: rng.one_in(2),
             rng,
             counters,
             storage,
@@ -125,7 +129,7 @@ impl<'a> AlternateCase<'a> {
 
     /// Lets one engine open the database, checks the contents, writes, and ends the process.
     fn take_turn(&mut self) -> Result<(), String> {
-        let settings = EngineSettings::draw(&mut self.rng);
+        let settings = EngineSettings::draw(&mut self.rng, self.has_many_faults);
         let scan = LogScan::of(&self.database_path());
         self.turns.push(Turn::new(settings, scan.is_damaged));
         self.copy_directory()?;

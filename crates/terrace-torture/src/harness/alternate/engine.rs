@@ -23,6 +23,10 @@ pub(super) enum Engine {
 const DRAWN_ENGINES: [Engine; 5] =
     [Engine::Terrace, Engine::LevelDb, Engine::Terrace, Engine::LevelDb, Engine::Goleveldb];
 
+/// Every engine, as often as it is drawn in a case with many faults.
+const ENGINES_WITH_FAULTS: [Engine; 5] =
+    [Engine::Terrace, Engine::LevelDb, Engine::Goleveldb, Engine::Goleveldb, Engine::Goleveldb];
+
 /// Values of the option `mapped_logs`.
 const MAPPED_LOGS: [&str; 3] = ["auto", "always", "never"];
 
@@ -39,9 +43,10 @@ pub(super) struct EngineSettings {
 }
 
 impl EngineSettings {
-    /// Draws one of the engines that this machine has.
-    pub(super) fn draw(rng: &mut Rng) -> EngineSettings {
-        let drawn = rng.pick(&DRAWN_ENGINES);
+    /// Draws one of the engines that this machine has. With many faults, most turns are those of
+    /// goleveldb, which continues after most of them.
+    pub(super) fn draw(rng: &mut Rng, has_many_faults: bool) -> EngineSettings {
+        let drawn = rng.pick(if has_many_faults { &ENGINES_WITH_FAULTS } else { &DRAWN_ENGINES });
         EngineSettings {
             engine: if drawn.program().is_ok() { drawn } else { Engine::Terrace },
             reuse_logs: !rng.one_in(3),
@@ -53,7 +58,7 @@ impl EngineSettings {
     /// Draws one of the other engines that this machine has, or Terrace without them.
     pub(super) fn draw_other_than_terrace(rng: &mut Rng) -> EngineSettings {
         let drawn = rng.pick(&[Engine::LevelDb, Engine::Goleveldb]);
-        let settings = EngineSettings::draw(rng);
+        let settings = EngineSettings::draw(rng, false);
         EngineSettings { engine: if drawn.program().is_ok() { drawn } else { Engine::Terrace }, ..settings }
     }
 

@@ -83,8 +83,9 @@ enum TurnEnd {
 }
 
 impl FaultPlan {
-    fn draw(rng: &mut Rng, has_small_disk: bool, writes: u64) -> Option<FaultPlan> {
-        if !rng.one_in(3) {
+    fn draw(rng: &mut Rng, has_many: bool, has_small_disk: bool, writes: u64) -> Option<FaultPlan> {
+        // Two of three turns have a fault, or one.
+        if rng.one_in(3) == has_many {
             return None;
         }
         let free = if rng.one_in(4) { 0 } else { rng.skewed(1 << 15) };
@@ -113,7 +114,7 @@ impl AlternateCase<'_> {
         let first = self.history.batches.len();
         let writes = 1 + self.rng.below(MAX_WRITES);
         let has_small_disk = matches!(self.storage, Storage::SmallDisk(_));
-        let plan = FaultPlan::draw(&mut self.rng, has_small_disk, writes);
+        let plan = FaultPlan::draw(&mut self.rng, self.has_many_faults, has_small_disk, writes);
         for write in 0..writes {
             if let Some(plan) = plan.as_ref().filter(|plan| plan.first == write) {
                 self.begin_fault(&process, plan.fault)?;
