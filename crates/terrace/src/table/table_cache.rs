@@ -234,9 +234,7 @@ impl TableCache {
 
     #[cold]
     fn open_and_insert(&self, file: &TableRef<'_>) -> Result<Arc<TableReader>> {
-        let mut table = self.open(file.number, file.size)?;
-        table.sampled_reads = Arc::clone(&file.handle.sampled_reads);
-        let table = Arc::new(table);
+        let table = self.open(file)?;
         if table.may_block() {
             self.may_block.store(true, Ordering::Relaxed);
         }
@@ -253,7 +251,11 @@ impl TableCache {
         Ok(table)
     }
 
-    fn open(&self, number: u64, size: u64) -> Result<TableReader> {
+    /// Opens the table of `file`. Not inlined: the caller reads blocks afterwards, and threads with
+    /// a stack of 16 KiB have no space for the values of both.
+    #[inline(never)]
+    fn open(&self, file: &TableRef<'_>) -> Result<Arc<TableReader>> {
+        let TableRef { number, size, .. } = *file;
         let path = self.directory.join(FileName::Table(number).to_string());
         let fs = &self.options.env.fs;
         let access = match (self.keeps_tables, self.options.paranoid_checks) {
@@ -262,22 +264,24 @@ impl TableCache {
             (true, false) => AccessMode::KeptMmap,
             (true, true) => AccessMode::KeptPread,
         };
-        let (path, file) = match fs.open_random_access(&path, access) {
+        let (path, opened) = match fs.open_random_access(&path, access) {
             Err(error) if error.is_not_found() => {
                 let old = self.directory.join(FileName::OldTable(number).to_string());
                 match fs.open_random_access(&old, access) {
-                    Ok(file) => (old, file),
+                    Ok(opened) => (old, opened),
                     Err(_) => return Err(missing_table_error(&error)),
                 }
             }
             opened => (path, opened?),
         };
-        if file.len() < size {
-            let message = format!("{} bytes, expected {size} (from the manifest)", file.len());
+        if opened.len() < size {
+            let message = format!("{} bytes, expected {size} (from the manifest)", opened.len());
             return Err(Error::corruption(&path, None, message));
         }
-        let size = if mutant!(TableReadAtEndOfFile) { file.len() } else { size };
-        TableReader::open(file, path, size, number, Arc::clone(&self.context))
+        let size = if mutant!(TableReadAtEndOfFile) { opened.len() } else { size };
+        let mut table = TableReader::open(opened, path, size, number, Arc::clone(&self.context))?;
+        table.sampled_reads = Arc::clone(&file.handle.sampled_reads);
+        Ok(Arc::new(table))
     }
 
     fn evict_for(&self, opened: &Arc<TableHandle>, other: Option<Retired<TableReader>>) {
