@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { eventually, onPage } from "./browser.mjs";
+import { levels } from "./levels.mjs";
 
 const text = (page, selector) => page.locator(selector).first().textContent();
 const pick = (page, group, option) => page.getByRole("radiogroup", { name: group, exact: true }).getByRole("radio", { name: option, exact: true }).check();
@@ -56,6 +57,17 @@ test("details of a table, by pointer and by keyboard", () => onPage({ state: "di
   await eventually(() => page.locator(".detail").count(), 0);
 }));
 
+test("an arrow key moves from the selected level although its tables were just loaded again", () => onPage({}, async (page) => {
+  const reply = levels("healthy", Date.now(), false, 9, 10);
+  const reached = await page.evaluate(async (state) => {
+    const { arrange, neighbour } = await import(new URL("assets/levels-model.js", document.baseURI));
+    const [before, after] = [arrange(structuredClone(state)), arrange(structuredClone(state))];
+    const move = (row) => neighbour(after, { row, index: 0 }, "ArrowDown").row.level;
+    return [move(before.rows[1]), move({ ...before.rows[1], tables: [[-1, 0, 0, 1]] })];
+  }, reply);
+  assert.deepEqual(reached, [1, 0]);
+}));
+
 test("entries of the memtables, and their flush", () => onPage({ state: "starved-flush" }, async (page) => {
   await eventually(() => text(page, ".memtable-words").then((words) => words.replace(/\s/g, " ")), "30 k entries, 7.9 MiB of 8.0 MiB, 1 being flushed, 3 waiting");
   await eventually(() => text(page, ".job").then((words) => words.replace(/\s/g, " ")), "flushing a memtable: 12 %, 1.1 MiB/s");
@@ -84,6 +96,15 @@ test("ranges, single charts, and the values of another moment", () => onPage({ s
   await page.keyboard.press("Home");
   assert.match(await text(page, ".moment"), /\d\d:\d\d:\d\d/);
   assert.match(await text(page, ".chart output"), /^0/);
+  // Another range has fewer points, and each second adds one: the values stay those of one moment.
+  await pick(page, "Range", "10 min");
+  assert.match(await text(page, ".moment"), /\d\d:\d\d:\d\d/);
+  await page.locator(".chart-grid").focus();
+  await page.keyboard.press("End");
+  await page.keyboard.press("ArrowLeft");
+  const shown = await text(page, ".moment");
+  await page.waitForTimeout(4500);
+  assert.equal(await text(page, ".moment"), shown);
   await page.keyboard.press("Escape");
   assert.equal(await text(page, ".moment"), "now");
 }));

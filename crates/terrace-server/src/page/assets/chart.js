@@ -88,7 +88,7 @@ function rangeY(chart, latest) {
   return (_, __, max) => [0, chart.top ?? Math.max(chart.causes ? 0.1 : 1, (max || 1) * 1.1, latest.current.limit ?? 0)];
 }
 
-function options(chart, colours, latest, size, onCursor) {
+function options(chart, colours, latest, size, onMoment) {
   const axis = { stroke: colours.muted, font: `11px ${colours.font}`, grid: { stroke: colours.line, width: 1 }, ticks: { show: false } };
   return {
     ...size,
@@ -107,12 +107,12 @@ function options(chart, colours, latest, size, onCursor) {
     hooks: {
       drawAxes: [(plot) => drawMarks(plot, chart, latest.current.marks, latest.current.step, colours)],
       draw: [(plot) => drawLimit(plot, latest.current.limit, colours)],
-      setCursor: [(plot) => onCursor(plot.cursor.idx ?? null)],
+      setCursor: [(plot) => onMoment(plot.data[0][plot.cursor.idx] ?? null)],
     },
   };
 }
 
-export function Chart({ chart, data, marks, step, range, limit, mark, word, onCursor, index }) {
+export function Chart({ chart, data, marks, step, range, limit, mark, word, onMoment, index }) {
   const holder = useRef(null);
   const plot = useRef(null);
   const latest = useRef({});
@@ -122,7 +122,7 @@ export function Chart({ chart, data, marks, step, range, limit, mark, word, onCu
   useEffect(() => {
     const box = holder.current;
     const size = () => ({ width: Math.max(80, box.clientWidth), height: Math.max(60, box.clientHeight) });
-    plot.current = new uPlot(options(chart, colours, latest, size(), onCursor), rows, box);
+    plot.current = new uPlot(options(chart, colours, latest, size(), onMoment), rows, box);
     const observer = new ResizeObserver(() => plot.current.setSize(size()));
     observer.observe(box);
     return () => {

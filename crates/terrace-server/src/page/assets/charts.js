@@ -85,7 +85,13 @@ function Causes({ marks, from }) {
 
 const isYoung = (at) => Boolean(at?.length) && at[at.length - 1] - at[0] < YOUNG_MS;
 
-// Index of the moment that the arrow keys chose, or null.
+// Index of the point that contains `moment`: the nearest one if the charts do not show that time.
+function pointAt(at, moment) {
+  const index = at.findIndex((end) => end >= moment);
+  return index < 0 ? at.length - 1 : index;
+}
+
+// Index of the point that the arrow keys choose; undefined for another key.
 function step(index, key, length) {
   const current = index ?? length - 1;
   const moves = { ArrowLeft: -1, ArrowRight: 1, PageUp: -60, PageDown: 60, Home: -length, End: length };
@@ -100,12 +106,14 @@ export function Charts() {
   const marked = concerns(second);
   const [wanted, setRange] = useState(null);
   const [only, setOnly] = useState(NARROW.matches ? "throughput" : "all");
-  const [index, setIndex] = useState(null);
+  // A time and not an index: the points move with each second, and another range has fewer.
+  const [moment, setMoment] = useState(null);
   const range = wanted ?? (isYoung(live.columns.at) ? "minutes" : "hour");
   const week = useWeek(range === "week");
   const { columns, marks } = range === "week" && week ? week : live;
   const data = useMemo(() => condensed(columns, SECONDS[range]), [columns, live.changes, week, range]);
   if (!data.at.length) return html`<section class="charts" aria-busy="true"><h2>Charts</h2></section>`;
+  const index = moment === null ? null : pointAt(data.at, moment);
   const to = data.at[data.at.length - 1];
   // A young server fills the width, too.
   const window = { from: Math.max(to - SECONDS[range], Math.min(data.at[0], to - 60)), to };
@@ -114,7 +122,7 @@ export function Charts() {
     const next = event.key === "Escape" ? null : step(index, event.key, data.at.length);
     if (next === undefined || event.target.tagName === "INPUT") return;
     event.preventDefault();
-    setIndex(next);
+    setMoment(next === null ? null : data.at[next]);
   };
   return html`<section class="charts" aria-labelledby="charts-title">
     <div class="bar"><h2 id="charts-title">Charts</h2>
@@ -124,7 +132,7 @@ export function Charts() {
     <div class="bar reading"><output class="moment">${index === null ? "now" : time(data.at[index] * 1000)}</output><${Causes} marks=${marks} from=${window.from} /></div>
     <div class="chart-grid" data-only=${only !== "all"} tabindex="0" role="group" aria-label="Charts. Arrow keys read the values of another moment." onKeyDown=${key}>
       ${shown.map((chart) => html`<${Chart} key=${chart.id} chart=${chart} data=${data} marks=${marks} step=${range === "week" ? 60 : 1} range=${window}
-        limit=${chart.limit?.(state)} mark=${marked.get(`chart:${chart.id}`)} word=${marked.size ? shortWord(second) : ""} index=${index} onCursor=${setIndex} />`)}
+        limit=${chart.limit?.(state)} mark=${marked.get(`chart:${chart.id}`)} word=${marked.size ? shortWord(second) : ""} index=${index} onMoment=${setMoment} />`)}
     </div>
   </section>`;
 }

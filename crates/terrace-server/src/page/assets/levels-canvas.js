@@ -1,6 +1,6 @@
 // Drawing of the levels. Tables go into an offscreen layer, which is drawn again only if the tables,
 // the view, the colours or the size changed. Jobs, the pointer and the selection go on top of it.
-import { LEFT, NUMBER, RIGHT, SHADES, extent, shadeBy, shades, tableAt } from "./levels-model.js";
+import { LEFT, RIGHT, SHADES, extent, shadeBy, shades, tableAt } from "./levels-model.js";
 
 // Narrower tables share a column of pixels, which shows the mean of their shades.
 const MIN_WIDTH = 2;
@@ -222,12 +222,6 @@ export class LevelsCanvas {
     context.strokeStyle = colour;
     context.lineWidth = width;
     context.strokeRect(left - 1, top - 1, Math.max(3, this.x(table[RIGHT]) - left + 1), height + 2);
-  }
-
-  // Finds `place` again after the tables changed.
-  same(place) {
-    const number = place?.row.tables[place.index]?.[NUMBER];
-    return number === undefined ? null : (this.model?.places.get(number) ?? null);
   }
 }
 

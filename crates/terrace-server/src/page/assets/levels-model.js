@@ -104,3 +104,27 @@ export function nearest(tables, x) {
   }
   return Math.max(0, low - 1);
 }
+
+// The place in `model` of the table at a place of any model; null if the table is gone.
+export function same(model, place) {
+  const number = place?.row.tables[place.index]?.[NUMBER];
+  return model.places.get(number) ?? null;
+}
+
+// Next table in a direction: left and right in a row, up and down to the row of another level.
+// `from` may be a place of the model before this one: keys come before the effects of a drawing.
+export function neighbour(model, from, key) {
+  const place = same(model, from);
+  const rows = model.rows.filter((row) => row.kind === "level" && row.tables.length);
+  if (!rows.length) return null;
+  if (!place) return { row: rows[0], index: 0 };
+  const { row, index } = place;
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
+  if (step) return { row, index: Math.min(row.tables.length - 1, Math.max(0, index + step)) };
+  if (key === "Home") return { row, index: 0 };
+  if (key === "End") return { row, index: row.tables.length - 1 };
+  const other = rows[rows.indexOf(row) + (key === "ArrowDown" ? 1 : -1)];
+  if (!other) return place;
+  const table = row.tables[index];
+  return { row: other, index: nearest(other.tables, (table[LEFT] + table[RIGHT]) / 2) };
+}

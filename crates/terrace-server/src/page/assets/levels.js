@@ -6,7 +6,7 @@ import { bytes, count, duration, exact, fileName, percent, plural } from "./form
 import { concerns } from "./health.js";
 import { LevelsCanvas } from "./levels-canvas.js";
 import { History } from "./levels-history.js";
-import { BYTES, CREATED, ENTRIES, LEFT, LEVEL, NUMBER, READS, RIGHT, arrange, nearest } from "./levels-model.js";
+import { BYTES, CREATED, ENTRIES, LEVEL, NUMBER, READS, arrange, neighbour, same } from "./levels-model.js";
 import { TableOfFiles } from "./levels-table.js";
 import { usePalette } from "./palette.js";
 import { database, jobs as liveJobs, latestEdit, report, sample, useCell, useReply, wantedKey } from "./store.js";
@@ -98,22 +98,6 @@ function Detail({ table, now }) {
     ${facts && html` · <${EndOfTable} recordKey=${facts.smallest} /> … <${EndOfTable} recordKey=${facts.largest} />`}</span>`;
 }
 
-// Next table in a direction: left and right in a row, up and down to the row of another level.
-function neighbour(model, place, key) {
-  const rows = model.rows.filter((row) => row.kind === "level" && row.tables.length);
-  if (!rows.length) return null;
-  if (!place) return { row: rows[0], index: 0 };
-  const { row, index } = place;
-  const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
-  if (step) return { row, index: Math.min(row.tables.length - 1, Math.max(0, index + step)) };
-  if (key === "Home") return { row, index: 0 };
-  if (key === "End") return { row, index: row.tables.length - 1 };
-  const other = rows[rows.indexOf(row) + (key === "ArrowDown" ? 1 : -1)];
-  if (!other) return place;
-  const table = row.tables[index];
-  return { row: other, index: nearest(other.tables, (table[LEFT] + table[RIGHT]) / 2) };
-}
-
 const MOVES = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]);
 
 function Picture({ model, memtables, jobs, mode, painter, onHover, onSelect, onView }) {
@@ -140,7 +124,7 @@ function Picture({ model, memtables, jobs, mode, painter, onHover, onSelect, onV
   useEffect(() => painter.current.set({ model, mode, colours }), [model, mode, colours]);
   useEffect(() => {
     const own = painter.current;
-    Object.assign(own, { hover: own.same(own.hover), selected: own.same(own.selected) });
+    Object.assign(own, { hover: same(model, own.hover), selected: same(model, own.selected) });
   }, [model]);
   useEffect(() => {
     Object.assign(painter.current, { jobs, memtables }).request();
