@@ -306,7 +306,8 @@ impl<L> Queue<L> {
     /// Publishes the outcomes of a group. Ends the writes in the queue that depend on a key which
     /// the group has changed since their snapshot.
     fn finish(&mut self, group: &[Arc<QueuedWrite>], outcomes: Vec<Result<Position>>) {
-        self.in_flight.retain(|write| !group.iter().any(|queued| Arc::ptr_eq(&queued.write, write)));
+        let ended: HashSet<_> = group.iter().map(|queued| Arc::as_ptr(&queued.write)).collect();
+        self.in_flight.retain(|write| !ended.contains(&Arc::as_ptr(write)));
         let mut changed: HashMap<&[u8], Position> = HashMap::new();
         for (queued, outcome) in group.iter().zip(outcomes) {
             if let Ok(position) = outcome {
