@@ -87,6 +87,8 @@ const PROGRAM_HELP: &str = "{usage-heading} {usage}\n{subcommands}{after-help}";
 /// Builds the complete command line parser.
 pub(crate) fn command_line() -> Command {
     let root = Command::new("terrace")
+        // Otherwise the name of the file on Windows, terrace.exe.
+        .bin_name("terrace")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Ordered key-value databases in LevelDB's file format")
         .long_about(
