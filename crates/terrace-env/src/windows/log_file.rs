@@ -95,6 +95,10 @@ impl LogFile for WindowsLogFile {
         0
     }
 
+    fn may_lose_pages(&self) -> bool {
+        false
+    }
+
     fn is_reusable(&self) -> bool {
         true
     }

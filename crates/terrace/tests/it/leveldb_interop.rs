@@ -327,6 +327,10 @@ impl ContinuedDatabase {
         let original = dir.path().join("original");
         let db = Db::open(&original, &options).unwrap();
         write(&db);
+        // A flush removes its log in the background.
+        while files::files(&original, ".log").len() > 1 {
+            SystemClock.sleep(Duration::from_millis(1));
+        }
         let killed = (!is_closed).then_some(db);
         files::copy_directory(&original, &dir.path().join("copy"));
         drop(killed);
