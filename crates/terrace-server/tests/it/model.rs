@@ -300,8 +300,8 @@ fn argument(random: &SeededRandom, arg: Arg) -> Option<String> {
             &["0", "1", "-1", "3", "100", "-100", "x", "9223372036854775807", "-9223372036854775808"],
         )
         .into(),
-        // Times of different commands differ by seconds, also in milliseconds. For two equal times, GT
-        // and LT would compare the moments of the commands.
+        // Times of different commands differ by seconds, also in milliseconds. With two equal
+        // times, GT and LT would compare the moments of the commands.
         Time if random.uniform(2) == 0 => format!("12345{:06}0000", random.uniform(1_000_000)),
         Time => pick(random, &["0", "-5", "x", "9223372036854775807"]).into(),
         AbsoluteTime => pick(random, &["9000000000", "9500000000000", "1000", "0", "-5", "x"]).into(),
