@@ -50,9 +50,10 @@ fn console() {
     }
     let other = browser.post("console", &json!({ "line": "SET c 1", "db": 4 }));
     assert_eq!(reply(&other), json!({ "status": "OK" }));
-    server.client().check(&[("GET c", "nil"), ("SELECT 4", "OK"), ("GET c", "'1'")]);
+    let mut client = server.client();
+    client.check(&[("GET c", "nil"), ("SELECT 4", "OK"), ("GET c", "'1'")]);
     // The client of the console is not in the list.
-    assert_eq!(server.client().run("CLIENT LIST").matches("id=").count(), 1);
+    assert_eq!(client.run("CLIENT LIST").matches("id=").count(), 1);
 }
 
 #[test]
