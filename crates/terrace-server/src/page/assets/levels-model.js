@@ -1,4 +1,5 @@
-// Geometry of the picture of levels: rows, lanes of level 0, and the table at a point. It draws nothing.
+// Geometry of the picture of levels: rows, lanes of level 0, the table at a point, and the tables beside it.
+// It draws nothing.
 import { ramp } from "./palette.js";
 
 // Fields of a table in the reply of the server.
@@ -105,11 +106,11 @@ export function nearest(tables, x) {
   return Math.max(0, low - 1);
 }
 
+// Number of the table at a place, or undefined.
+export const numberOf = (place) => place?.row.tables[place.index]?.[NUMBER];
+
 // The place in `model` of the table at a place of any model; null if the table is gone.
-export function same(model, place) {
-  const number = place?.row.tables[place.index]?.[NUMBER];
-  return model.places.get(number) ?? null;
-}
+export const same = (model, place) => model.places.get(numberOf(place)) ?? null;
 
 // Next table in a direction: left and right in a row, up and down to the row of another level.
 // `from` may be a place of the model before this one: keys come before the effects of a drawing.

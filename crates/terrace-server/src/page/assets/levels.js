@@ -6,7 +6,7 @@ import { bytes, count, duration, exact, fileName, percent, plural } from "./form
 import { concerns } from "./health.js";
 import { LevelsCanvas } from "./levels-canvas.js";
 import { History } from "./levels-history.js";
-import { BYTES, CREATED, ENTRIES, LEVEL, NUMBER, READS, arrange, neighbour, same } from "./levels-model.js";
+import { BYTES, CREATED, ENTRIES, LEVEL, NUMBER, READS, arrange, neighbour, numberOf, same } from "./levels-model.js";
 import { TableOfFiles } from "./levels-table.js";
 import { usePalette } from "./palette.js";
 import { database, jobs as liveJobs, latestEdit, report, sample, useCell, useReply, wantedKey } from "./store.js";
@@ -240,8 +240,6 @@ export function Levels() {
     ${asTable && html`<${TableOfFiles} state=${state} />`}
   </section>`;
 }
-
-const numberOf = (place) => place?.row.tables[place.index]?.[NUMBER];
 
 function placed(model, number) {
   const place = model.places.get(number);
