@@ -328,7 +328,9 @@ impl ContinuedDatabase {
         let db = Db::open(&original, &options).unwrap();
         write(&db);
         // A flush removes its log in the background.
+        let deadline = SystemClock.monotonic() + Duration::from_secs(60);
         while files::files(&original, ".log").len() > 1 {
+            assert!(SystemClock.monotonic() < deadline, "{:?}", files::names(&original));
             SystemClock.sleep(Duration::from_millis(1));
         }
         let killed = (!is_closed).then_some(db);
