@@ -87,7 +87,7 @@ const PROGRAM_HELP: &str = "{usage-heading} {usage}\n{subcommands}{after-help}";
 /// Builds the complete command line parser.
 pub(crate) fn command_line() -> Command {
     let root = Command::new("terrace")
-        // Otherwise the name of the file on Windows, terrace.exe.
+        // Without it, usage messages have the name of the file: terrace.exe on Windows.
         .bin_name("terrace")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Ordered key-value databases in LevelDB's file format")
