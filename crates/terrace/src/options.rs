@@ -317,6 +317,13 @@ impl Options {
         self.max_file_size.unwrap_or(2 << 20)
     }
 
+    /// Returns the size in bytes up to which a MANIFEST grows, unless its snapshot is large.
+    pub(crate) fn manifest_size_limit(&self) -> u64 {
+        // Each open replays the MANIFEST, 4 us per KiB. A new MANIFEST takes three syncs, which is
+        // little beside the two syncs of each of the 130 or more edits in it.
+        self.base_file_size().min(32 << 10)
+    }
+
     /// Returns the table options for internal keys in the order of `comparator`.
     pub(crate) fn table_options(&self, comparator: &InternalComparator) -> TableOptions {
         TableOptions {

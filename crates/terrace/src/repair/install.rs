@@ -61,7 +61,7 @@ pub(super) fn write_manifest(
     // Synced before the manifest exists. If CURRENT is lost later, a manifest with missing tables
     // is useless.
     output.env().fs.sync_dir(output.directory).map_err(|error| CommitError::NotApplied(error.into()))?;
-    let mut manifest = Manifest::new(output.env(), output.directory, output.options.base_file_size());
+    let mut manifest = Manifest::new(output.env(), output.directory, output.options.manifest_size_limit());
     manifest.rotate(number, set.snapshot_edit(is_marked), &numbers)
 }
 

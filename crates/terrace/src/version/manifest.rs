@@ -42,7 +42,7 @@ impl CommitError {
 pub(crate) struct Manifest {
     env: Env,
     directory: PathBuf,
-    /// Size in bytes from which the next edit starts a new MANIFEST.
+    /// Size in bytes from which the next edit starts a new MANIFEST, unless the snapshot is large.
     size_limit: u64,
     number: u64,
     /// Method of the logs of this run.
@@ -95,10 +95,11 @@ impl Manifest {
         edit
     }
 
-    /// Continues the MANIFEST `number`, whose `length` bytes are intact.
+    /// Continues the MANIFEST `number`, whose `length` bytes are intact. A snapshot of the database
+    /// takes about `snapshot_size` bytes.
     ///
     /// The earlier process closed the database cleanly, so the file should be durable.
-    pub(crate) fn reuse(&mut self, number: u64, length: u64) -> Result<()> {
+    pub(crate) fn reuse(&mut self, number: u64, length: u64, snapshot_size: u64) -> Result<()> {
         let path = self.directory.join(FileName::Manifest(number).to_string());
         let mut file = self.env.fs.open_append(&path)?;
         file.release_descriptor();
@@ -106,7 +107,7 @@ impl Manifest {
         self.current = Some(OpenManifest {
             file,
             record_writer: RecordWriter::resume_at(length),
-            snapshot_size: 0,
+            snapshot_size,
             is_confirmed_durable: false,
         });
         Ok(())

@@ -103,34 +103,44 @@ impl ManifestMark {
     /// Returns the number of the MANIFEST that a repair wrote, if `edit` states it.
     pub(super) fn repaired_manifest(edit: &VersionEdit) -> Option<u64> {
         let last_level = edit.compact_pointers.iter().filter(|(level, _)| *level == NUM_LEVELS - 1);
-        last_level.filter_map(|(_, key)| ManifestMark::parse(key)).find_map(|mark| match mark {
-            ManifestMark::Repaired { number } => Some(number),
-            _ => None,
+        last_level.filter_map(|(_, key)| ManifestMark::text(key)).find_map(|text| {
+            match FileName::parse(text.strip_prefix("repaired ")?)? {
+                FileName::Manifest(number) => Some(number),
+                _ => None,
+            }
         })
     }
 
     /// Returns the last mark in `edit`, if there is one.
     pub(super) fn in_edit(edit: &VersionEdit) -> Option<ManifestMark> {
         let (_, key) = edit.compact_pointers.iter().rfind(|(level, _)| *level == NUM_LEVELS - 1)?;
-        ManifestMark::parse(key)
+        ManifestMark::parse(ManifestMark::text(key)?)
     }
 
-    /// Returns the mark with which a compact pointer of the last level has replaced its key.
-    fn parse(key: &InternalKey) -> Option<ManifestMark> {
-        let text = std::str::from_utf8(key.user_key()).ok()?.strip_prefix("terrace ")?;
-        if let Some(name) = text.strip_prefix("repaired ") {
-            let FileName::Manifest(number) = FileName::parse(name)? else { return None };
-            return Some(ManifestMark::Repaired { number });
+    /// Returns the text of the mark with which a compact pointer of the last level has replaced its
+    /// key, without "terrace".
+    fn text(key: &InternalKey) -> Option<&str> {
+        std::str::from_utf8(key.user_key().strip_prefix(b"terrace ")?).ok()
+    }
+
+    fn parse(text: &str) -> Option<ManifestMark> {
+        let (verb, rest) = text.split_once(' ')?;
+        let (name, rest) = rest.split_once([',', ' ']).unwrap_or((rest, ""));
+        match (verb, FileName::parse(name)?) {
+            ("repaired", FileName::Manifest(number)) if rest.is_empty() => {
+                Some(ManifestMark::Repaired { number })
+            }
+            ("wrote", FileName::Manifest(number)) => {
+                let method = rest.strip_prefix(" logs ")?;
+                let (log_method, _) = *LogWriteMethod::ALL.iter().find(|(_, name)| *name == method)?;
+                Some(ManifestMark::Written { number, log_method })
+            }
+            ("closed", FileName::Log(number)) => {
+                let len = rest.strip_prefix("at ")?.parse().ok()?;
+                Some(ManifestMark::Closed(ClosedLog { number, len }))
+            }
+            _ => None,
         }
-        if let Some((name, method)) = text.strip_prefix("wrote ").and_then(|text| text.split_once(", logs "))
-        {
-            let FileName::Manifest(number) = FileName::parse(name)? else { return None };
-            let (log_method, _) = *LogWriteMethod::ALL.iter().find(|(_, name)| *name == method)?;
-            return Some(ManifestMark::Written { number, log_method });
-        }
-        let (name, len) = text.strip_prefix("closed ")?.split_once(" at ")?;
-        let FileName::Log(number) = FileName::parse(name)? else { return None };
-        Some(ManifestMark::Closed(ClosedLog { number, len: len.parse().ok()? }))
     }
 }
 

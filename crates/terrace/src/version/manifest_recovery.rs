@@ -143,9 +143,9 @@ impl ManifestReader {
             is_marked = self.check_comparator(&edit)?.unwrap_or(is_marked);
             mark = ManifestMark::in_edit(&edit);
             is_ours |= matches!(mark, Some(ManifestMark::Written { number, .. }) if number == manifest);
-            builder.apply(&edit);
             set.apply_numbers(&edit);
             numbers.apply(&edit);
+            builder.apply_to_empty(edit);
         }
         if let Some(error) = torn_tail.take_if(|_| !is_ours) {
             return Err(error);

@@ -84,6 +84,18 @@ impl VersionSet {
         edit
     }
 
+    /// Returns the approximate size in bytes of [`VersionSet::snapshot_edit`] in a MANIFEST.
+    pub(crate) fn approximate_snapshot_size(&self) -> u64 {
+        // A tag, a level, a number, a size and two lengths.
+        const NUMBERS_OF_A_FILE: usize = 11;
+        let tables =
+            self.version.levels.iter().flatten().map(|file| {
+                NUMBERS_OF_A_FILE + file.smallest.as_bytes().len() + file.largest.as_bytes().len()
+            });
+        let pointers = self.compact_pointers.iter().flatten().map(|key| key.as_bytes().len());
+        (tables.sum::<usize>() + pointers.sum::<usize>()) as u64
+    }
+
     /// Returns the version set after `edit`. Errors name the MANIFEST at `path`.
     ///
     /// New tables count as tables without marked blocks; see [`VersionSet::mark_tables`].

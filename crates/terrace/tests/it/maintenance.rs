@@ -49,6 +49,42 @@ fn manifest_stays_small_while_open() {
     assert_eq!(db.iter().count(), 20);
 }
 
+/// Each open replays the manifest, so its size adds to the time of an open.
+#[test]
+fn manifest_of_a_small_database_stays_below_40_kilobytes() {
+    let env = memory();
+    let db = Db::open("db", &options(&env)).unwrap();
+    for n in 0..600u32 {
+        db.put((n % 20).to_be_bytes(), n.to_le_bytes()).unwrap();
+        db.flush().unwrap();
+        let size = files(&env, "MANIFEST")[0].1;
+        assert!(size < 40_000, "{size} bytes after {n} flushes");
+    }
+    db.close().unwrap();
+    let db = Db::open("db", &options(&env)).unwrap();
+    assert_eq!(db.iter().count(), 20);
+}
+
+/// A new manifest of a large database takes long to write. A reused one first grows by a multiple of
+/// its snapshot.
+#[test]
+fn manifest_of_a_large_database_is_reused() {
+    let env = memory();
+    let options = options(&env).max_file_size(1 << 20).reuse_logs(true);
+    let put = |n: u32| {
+        let db = Db::open("db", &options).unwrap();
+        db.put([n.to_be_bytes().to_vec(), vec![b'k'; 20_000]].concat(), []).unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+    };
+    let key_range = 0..4;
+    key_range.for_each(put);
+    let manifest = files(&env, "MANIFEST");
+    assert!(manifest[0].1 > 100_000, "{manifest:?}");
+    put(4);
+    assert_eq!(files(&env, "MANIFEST")[0].0, manifest[0].0);
+}
+
 /// Progress of a compaction: it grows, within its total, and ends with the total.
 #[test]
 fn compact_range_reports_its_progress() {

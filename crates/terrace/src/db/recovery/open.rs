@@ -399,12 +399,13 @@ impl<'a> DbOpener<'a> {
     /// Returns the MANIFEST of the last run if that run closed the database, otherwise a new one.
     /// As for a log, only a clean close proves that its content is durable.
     fn open_manifest(&self, was_closed: bool) -> Result<Manifest> {
-        let mut manifest = Manifest::new(&self.options.env, self.directory, self.options.base_file_size());
+        let mut manifest =
+            Manifest::new(&self.options.env, self.directory, self.options.manifest_size_limit());
         manifest.replaces(self.recovered.manifest_number, self.recovered.is_marked);
-        let small_len = self.recovered.reusable_len.filter(|&len| len < self.options.base_file_size());
-        if let Some(len) = small_len.filter(|_| was_closed) {
+        if let Some(len) = self.recovered.reusable_len.filter(|_| was_closed) {
+            let snapshot_size = self.recovered.version_set.approximate_snapshot_size();
             // Without support of the file system, the first edit starts a new MANIFEST.
-            none_if_unsupported(manifest.reuse(self.recovered.manifest_number, len))?;
+            none_if_unsupported(manifest.reuse(self.recovered.manifest_number, len, snapshot_size))?;
         }
         Ok(manifest)
     }
