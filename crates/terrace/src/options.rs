@@ -320,8 +320,8 @@ impl Options {
     /// Returns the size in bytes up to which a MANIFEST grows, unless its snapshot is large.
     pub(crate) fn manifest_size_limit(&self) -> u64 {
         // Each open replays the MANIFEST, 4 us per KiB. A new MANIFEST takes three syncs, which is
-        // little beside the two syncs of each of the 130 or more edits in it.
-        self.base_file_size().min(32 << 10)
+        // little beside the two syncs of each of the 60 or more edits in it.
+        self.base_file_size().min(16 << 10)
     }
 
     /// Returns the table options for internal keys in the order of `comparator`.

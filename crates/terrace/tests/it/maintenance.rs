@@ -51,14 +51,14 @@ fn manifest_stays_small_while_open() {
 
 /// Each open replays the manifest, so its size adds to the time of an open.
 #[test]
-fn manifest_of_a_small_database_stays_below_40_kilobytes() {
+fn manifest_of_a_small_database_stays_below_20_kilobytes() {
     let env = memory();
     let db = Db::open("db", &options(&env)).unwrap();
     for n in 0..600u32 {
         db.put((n % 20).to_be_bytes(), n.to_le_bytes()).unwrap();
         db.flush().unwrap();
         let size = files(&env, "MANIFEST")[0].1;
-        assert!(size < 40_000, "{size} bytes after {n} flushes");
+        assert!(size < 20_000, "{size} bytes after {n} flushes");
     }
     db.close().unwrap();
     let db = Db::open("db", &options(&env)).unwrap();
