@@ -65,8 +65,8 @@ fn manifest_of_a_small_database_stays_below_20_kilobytes() {
     assert_eq!(db.iter().count(), 20);
 }
 
-/// A new manifest of a large database takes long to write. A reused one first grows by a multiple of
-/// its snapshot.
+/// A new manifest of a large database takes long to write. A reused one first grows by a multiple
+/// of its snapshot.
 #[test]
 fn manifest_of_a_large_database_is_reused() {
     let env = memory();
