@@ -15,8 +15,11 @@ use std::fmt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use terrace_sync::Mutex;
+
+use crate::clock::{Clock, SystemClock};
 
 use crate::error::{FileError, Result};
 use crate::fs::{
@@ -110,7 +113,8 @@ impl FaultState {
                 fault = fault.or_else(|| rule.applies_to_call(*matches).then_some(rule.fault));
             }
         }
-        if let (Some(_), Some(path)) = (fault, paths.first()) {
+        let is_failure = fault.is_some_and(|fault| fault != Fault::Delay);
+        if let (true, Some(path)) = (is_failure, paths.first()) {
             self.failed_calls.insert((op, path.to_path_buf()));
         }
         fault
@@ -126,7 +130,8 @@ struct FaultInjector {
 
 impl FaultInjector {
     fn fault_for_call(&self, op: FileOp) -> Option<Fault> {
-        self.state.lock().fault_for_call(op, &[&self.path])
+        let fault = self.state.lock().fault_for_call(op, &[&self.path]);
+        after_delay(fault)
     }
 
     /// Counts a call that has no partial effect when it fails.
@@ -156,11 +161,23 @@ impl FaultInjector {
     }
 }
 
+/// Waits if `fault` is a delay. Returns the fault otherwise.
+fn after_delay(fault: Option<Fault>) -> Option<Fault> {
+    const DELAY: Duration = Duration::from_millis(1);
+    if fault == Some(Fault::Delay) {
+        SystemClock.sleep(DELAY);
+        return None;
+    }
+    fault
+}
+
 /// Returns the error number of a fault.
 fn errno_of(fault: Fault) -> Errno {
     match fault {
         Fault::Error(errno) => errno,
-        Fault::ShortRead | Fault::ShortWrite | Fault::SyncLosesData | Fault::Panic => Errno::Eio,
+        Fault::ShortRead | Fault::ShortWrite | Fault::SyncLosesData | Fault::Panic | Fault::Delay => {
+            Errno::Eio
+        }
     }
 }
 
@@ -269,7 +286,7 @@ impl FileSystem for FaultFs {
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let fault = self.state.lock().fault_for_call(FileOp::Rename, &[from, to]);
-        if let Some(fault) = fault {
+        if let Some(fault) = after_delay(fault) {
             return Err(self.injector(from).injected_error(fault, "rename"));
         }
         self.inner.rename(from, to)?;
@@ -283,7 +300,7 @@ impl FileSystem for FaultFs {
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
         let fault = self.state.lock().fault_for_call(FileOp::Link, &[to, from]);
-        if let Some(fault) = fault {
+        if let Some(fault) = after_delay(fault) {
             return Err(self.injector(to).injected_error(fault, "link"));
         }
         self.inner.link(from, to)?;

@@ -81,7 +81,7 @@ static OP_NAMES: &[(FileOp, &str)] = &[
     (FileOp::Any, "any"),
 ];
 
-/// Effect of a failed call.
+/// Effect on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The call has no effect and fails with this error.
@@ -95,6 +95,8 @@ pub enum Fault {
     SyncLosesData,
     /// The call panics without an effect, as a file system of the caller may.
     Panic,
+    /// The call waits for a millisecond, and then works as without a fault.
+    Delay,
 }
 
 /// Error number of the operating system.
@@ -125,6 +127,7 @@ static FAULT_NAMES: &[(Fault, &str)] = &[
     (Fault::ShortWrite, "short-write"),
     (Fault::SyncLosesData, "sync-loses-data"),
     (Fault::Panic, "panic"),
+    (Fault::Delay, "delay"),
 ];
 
 impl Errno {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace::Env;
+use terrace_env::fault::{Fault, FaultFs, FaultPlan, FaultRule, FileOp};
 use terrace_env::mem::{Crash, MemFs};
 use terrace_env::{
     DeterministicScheduler, FileSystem, ManualClock, Scheduler, SeededRandom, SystemClock, ThreadPool,
@@ -17,8 +18,11 @@ pub enum BackgroundThreads {
     /// The waiting thread runs jobs in an order that the seed determines. Files repeat byte for
     /// byte.
     Inline,
-    /// One thread runs flushes, and this number of threads runs compactions.
+    /// Two threads run flushes, and this number of threads runs compactions.
     Pool(usize),
+    /// As `Pool`, and each sync of a table takes a millisecond. So writers fill memtables while a
+    /// compaction writes its tables.
+    PoolWithSlowTables(usize),
 }
 
 /// Returns the maximum number of mapped files of a case: half of the cases have no limit, and some
@@ -76,6 +80,10 @@ impl SimulatedEnv {
     pub fn env(&self) -> Env {
         let fs = Arc::clone(&self.files) as Arc<dyn FileSystem>;
         let random = Arc::new(SeededRandom::new(self.seed));
+        let with_pool = |fs, compactions| {
+            let scheduler = Arc::new(ThreadPool::new(2, compactions)) as Arc<dyn Scheduler>;
+            Env { fs, clock: Arc::new(SystemClock), scheduler, random: Arc::clone(&random) as _ }
+        };
         match self.background {
             BackgroundThreads::Inline => Env {
                 fs,
@@ -83,9 +91,17 @@ impl SimulatedEnv {
                 scheduler: DeterministicScheduler::new(self.seed),
                 random,
             },
-            BackgroundThreads::Pool(compactions) => {
-                let scheduler = Arc::new(ThreadPool::new(2, compactions)) as Arc<dyn Scheduler>;
-                Env { fs, clock: Arc::new(SystemClock), scheduler, random }
+            BackgroundThreads::Pool(compactions) => with_pool(fs, compactions),
+            BackgroundThreads::PoolWithSlowTables(compactions) => {
+                let slow_syncs = FaultRule {
+                    op: FileOp::Sync,
+                    file_name: ".ldb".to_owned(),
+                    first_call: 1,
+                    repeat: None,
+                    fault: Fault::Delay,
+                };
+                let plan = FaultPlan { rules: vec![slow_syncs] };
+                with_pool(Arc::new(FaultFs::new(fs, plan).with_mapped_files()), compactions)
             }
         }
     }

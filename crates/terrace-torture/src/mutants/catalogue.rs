@@ -45,6 +45,7 @@ pub static MUTANTS: &[Mutant] = &[
     row("TombstoneDroppedTooEarly", &["model"], 60, "a compaction drops a tombstone above the level of the entry that it hides"),
     row("TombstoneDroppedAboveRun", &["model"], 120, "a compaction of flushes drops a tombstone above an older value in the next run"),
     row("RunAboveNewerOne", &["model"], 120, "a compaction moves entries below an older run, which then hides them"),
+    row("FlushBesideCompactionOutput", &["model"], 120, "a flush puts a table on the output level of a running compaction"),
     row("SliceLosesLastKey", &["model"], 120, "a slice of a compaction of sorted runs loses its last key"),
     row("SettleIgnoresSnapshots", &["model"], 120, "a compaction after a load drops entries that a snapshot needs"),
     row("OverlappingLevel0InputMissed", &["model"], 60, "a compaction takes one of two overlapping tables of level 0"),

@@ -70,11 +70,14 @@ impl ModelCase {
                 params.value_max = params.value_max.min(MAX_CONTENT_BYTES / params.keys);
             }
         });
+        let compactions = 1 + seed as usize % 3;
         let background = rng.pick(&[
             BackgroundThreads::Inline,
             BackgroundThreads::Inline,
             BackgroundThreads::Inline,
-            BackgroundThreads::Pool(1 + seed as usize % 3),
+            BackgroundThreads::Inline,
+            BackgroundThreads::Pool(compactions),
+            BackgroundThreads::PoolWithSlowTables(compactions),
         ]);
         let last = MAX_SEQUENCE_NUMBER - count as u64 * SEQUENCES_PER_OPERATION;
         ModelCase { workload, background, initial_sequence: rng.pick(&[0, 0, 0, last]) }

@@ -336,8 +336,10 @@ impl DbInner {
         let level =
             leveled::pick_level_for_memtable_output(version, smallest, largest, &self.compaction_limits);
         match self.output_level_of_compaction(smallest, largest) {
-            Some(output_level) => level.min(output_level.saturating_sub(1)),
-            None => level,
+            Some(output_level) if !mutant!(FlushBesideCompactionOutput) => {
+                level.min(output_level.saturating_sub(1))
+            }
+            _ => level,
         }
     }
 
