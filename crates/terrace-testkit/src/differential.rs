@@ -4,7 +4,8 @@ use std::ops::Range as Span;
 
 use crate::model::Model;
 use crate::op::{
-    IteratorBounds, IteratorMove, LifecycleOp, Op, OpGenerator, Slot, ValueSpec, WorkloadParams, Write,
+    IteratorBounds, IteratorMove, KeyPattern, LifecycleOp, Op, OpGenerator, Slot, ValueSpec, WorkloadParams,
+    Write,
 };
 use crate::rng::{Rng, splitmix};
 use crate::settings::Settings;
@@ -95,7 +96,12 @@ impl Workload {
     ) -> Workload {
         let mut rng = Rng::new(seed);
         let mut params = WorkloadParams::draw(&mut rng);
-        params.ascending = Rng::new(seed.rotate_left(32)).one_in(4);
+        params.key_pattern = Rng::new(seed.rotate_left(32)).pick(&[
+            KeyPattern::Random,
+            KeyPattern::Random,
+            KeyPattern::Ascending,
+            KeyPattern::Windows,
+        ]);
         let mut settings = Settings::draw_with_terrace_features(&mut rng, params.comparator);
         adjust(&mut params, &mut settings);
         settings.zstd &= params.terrace_only_features;

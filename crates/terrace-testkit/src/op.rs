@@ -10,7 +10,7 @@ mod generator;
 mod kind;
 
 pub(crate) use generator::is_known_property;
-pub use generator::{OpGenerator, WorkloadParams, numbered_key};
+pub use generator::{KeyPattern, OpGenerator, WorkloadParams, numbered_key};
 pub use kind::OP_KINDS;
 
 /// A value, as its length and a seed, which is cheap to store and to print.

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use terrace::{
@@ -21,6 +22,7 @@ use terrace_testkit::op::{IteratorBounds, IteratorMove, LifecycleOp, Slot, Value
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock_leveldb::StatusCode;
 
+use crate::runner::panic_message;
 use external_cache::ExternalCache;
 
 pub use simulated_env::{BackgroundThreads, SimulatedEnv, max_mappings};
@@ -86,6 +88,8 @@ pub struct TerraceUnderTest {
     iterators: HashMap<Slot, DbIterator>,
     /// Borrowed values of the last gets, and their bytes at that time.
     pinned: VecDeque<(PinnedValue, Vec<u8>)>,
+    /// Manual compaction beside the operations, if one runs.
+    manual_compaction: Option<JoinHandle<terrace::Result<()>>>,
 }
 
 /// Minimum size in bytes of a value that a get also borrows. A smaller value in a mapped table is
@@ -129,6 +133,7 @@ impl TerraceUnderTest {
             snapshots: HashMap::new(),
             iterators: HashMap::new(),
             pinned: VecDeque::new(),
+            manual_compaction: None,
         }
     }
 
@@ -161,7 +166,14 @@ impl TerraceUnderTest {
         ReadOptions::default().snapshot(snapshot)
     }
 
+    /// Waits for the manual compaction.
+    fn join_manual_compaction(&mut self) -> OpResult<()> {
+        let Some(running) = self.manual_compaction.take() else { return Ok(()) };
+        running.join().map_err(|panic| panic_message(&*panic).to_owned())?.map_err(error_text)
+    }
+
     fn close(&mut self) -> OpResult<()> {
+        self.join_manual_compaction()?;
         self.iterators.clear();
         self.snapshots.clear();
         self.db.take().map_or(Ok(()), Db::close).map_err(error_text)?;
@@ -265,7 +277,15 @@ impl DatabaseUnderTest for TerraceUnderTest {
     }
 
     fn compact_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> OpResult<()> {
-        self.db()?.compact_range(begin, end).map_err(error_text)
+        self.join_manual_compaction()?;
+        if !self.simulated.as_ref().is_some_and(SimulatedEnv::has_slow_tables) {
+            return self.db()?.compact_range(begin, end).map_err(error_text);
+        }
+        let db = self.db()?.clone();
+        let [begin, end] = [begin, end].map(|bound| bound.map(<[u8]>::to_vec));
+        let compact = move || db.compact_range(begin.as_deref(), end.as_deref());
+        self.manual_compaction = Some(std::thread::spawn(compact));
+        Ok(())
     }
 
     fn delete_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> OpResult<()> {

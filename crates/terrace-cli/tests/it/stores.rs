@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail if the database fails")]
 
 use std::io::{BufRead, BufReader};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use terrace::{Db, Options};
@@ -142,6 +143,11 @@ fn migration_beside_a_writer_and_its_cut_over() {
     assert!(trial.run("get copy k00007").code == 1);
 }
 
+fn signal(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success(), "{signal}: {sent}");
+}
+
 /// Kills migrations of `entries` entries to `target`, one in each step, and changes the source
 /// after each of them. The last one must transfer everything.
 pub(crate) fn check_killed_migrations(target: &str, entries: usize) {
@@ -154,8 +160,14 @@ pub(crate) fn check_killed_migrations(target: &str, entries: usize) {
     {
         let mut child = trial.start(&migrate);
         match last_line {
-            // The first batches have arrived.
-            None => while count() == 0 {},
+            // The first batches have arrived. A stopped migration cannot end during the count.
+            None => loop {
+                signal(&child, "-STOP");
+                if count() > 0 {
+                    break;
+                }
+                signal(&child, "-CONT");
+            },
             Some(last) => {
                 let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
                 let found = lines.into_iter().any(|line| line.contains(last));

@@ -163,7 +163,7 @@ impl FaultInjector {
 
 /// Waits if `fault` is a delay. Returns the fault otherwise.
 fn after_delay(fault: Option<Fault>) -> Option<Fault> {
-    const DELAY: Duration = Duration::from_millis(1);
+    const DELAY: Duration = Duration::from_millis(10);
     if fault == Some(Fault::Delay) {
         SystemClock.sleep(DELAY);
         return None;

@@ -95,7 +95,7 @@ pub enum Fault {
     SyncLosesData,
     /// The call panics without an effect, as a file system of the caller may.
     Panic,
-    /// The call waits for a millisecond, and then works as without a fault.
+    /// The call waits for 10 ms, and then works as without a fault.
     Delay,
 }
 

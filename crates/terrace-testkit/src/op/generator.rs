@@ -4,6 +4,18 @@ use super::{IteratorBounds, IteratorMove, LifecycleOp, MissingFile, Op, Slot, Va
 use crate::rng::Rng;
 use crate::settings::ComparatorKind;
 
+/// Order in which a run draws ordinary keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyPattern {
+    /// Any key at any time.
+    Random,
+    /// Most keys of each group in ascending order, so that flushes have several tables.
+    Ascending,
+    /// Nearly all keys from a few neighbours of one group, which change after some hundred keys.
+    /// So tables have narrow ranges, and a flush often lies between the inputs of a compaction.
+    Windows,
+}
+
 /// Parameters of the operations of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkloadParams {
@@ -24,8 +36,8 @@ pub struct WorkloadParams {
     /// True to include frequent snapshots and manual compactions of ranges. Keys then have many
     /// versions, in tables that are compacted separately.
     pub many_versions: bool,
-    /// True to draw most ordinary keys of each group in ascending order.
-    pub ascending: bool,
+    /// Order of the ordinary keys.
+    pub key_pattern: KeyPattern,
 }
 
 impl WorkloadParams {
@@ -45,7 +57,7 @@ impl WorkloadParams {
             lifecycle_ops: false,
             sync_one_in: 50,
             many_versions: false,
-            ascending: false,
+            key_pattern: KeyPattern::Random,
         }
     }
 }
@@ -57,6 +69,8 @@ pub struct OpGenerator {
     params: WorkloadParams,
     /// Number of ascending keys so far.
     ascending_keys: u64,
+    /// Number of the first key of the window.
+    window_start: u64,
 }
 
 /// Weight and constructor of a kind of operation.
@@ -90,6 +104,15 @@ const LIFECYCLE_OP_ONE_IN: u64 = 1_000;
 /// One operation of this many is an additional snapshot or range compaction, if `many_versions` is
 /// set.
 const SNAPSHOT_OR_COMPACTION_ONE_IN: u64 = 25;
+
+/// One key of this many moves the window of [`KeyPattern::Windows`].
+const WINDOW_MOVE_ONE_IN: u64 = 300;
+
+/// Ratio of the keys that windows may have to the ordinary ones.
+const NEW_KEYS_FACTOR: u64 = 50;
+
+/// One key of this many lies anywhere in spite of [`KeyPattern::Windows`].
+const KEY_OUTSIDE_WINDOW_ONE_IN: u64 = 1_000;
 
 /// Number of keys beyond the ordinary ones that ingests use.
 const INGESTED_KEYS: u64 = 2_000;
@@ -154,22 +177,36 @@ impl Iterator for OpGenerator {
 impl OpGenerator {
     /// Creates the operations of a seed.
     pub fn new(seed: u64, params: WorkloadParams) -> OpGenerator {
-        OpGenerator { rng: Rng::new(seed), params, ascending_keys: 0 }
+        OpGenerator { rng: Rng::new(seed), params, ascending_keys: 0, window_start: 0 }
     }
 
     /// Draws mostly ordinary keys in groups with a common prefix. A few keys are empty, consist of
     /// extreme bytes, or are prefixes of each other.
     fn key(&mut self) -> Vec<u8> {
+        if self.params.key_pattern == KeyPattern::Windows && !self.rng.one_in(KEY_OUTSIDE_WINDOW_ONE_IN) {
+            return self.key_in_window();
+        }
         match self.rng.below(50) {
             0 => (0..self.rng.below(5)).map(|_| self.rng.pick(&[0x00, b'k', 0xfe, 0xff])).collect(),
             1 => vec![b'k'; self.rng.below(20) as usize],
             2 if self.params.terrace_only_features => numbered_key(self.ingested_key()),
-            3..40 if self.params.ascending => {
+            3..40 if self.params.key_pattern == KeyPattern::Ascending => {
                 self.ascending_keys += 1;
                 numbered_key(self.ascending_keys % self.params.keys)
             }
             _ => numbered_key(self.rng.below(self.params.keys)),
         }
+    }
+
+    fn key_in_window(&mut self) -> Vec<u8> {
+        let keys = self.params.keys;
+        if self.rng.one_in(WINDOW_MOVE_ONE_IN) {
+            // Half of the windows have keys that no other window has written.
+            let range = if self.rng.one_in(2) { keys } else { keys * NEW_KEYS_FACTOR };
+            self.window_start = self.rng.below(range);
+        }
+        let keys_in_window = (keys / KEY_GROUPS / 10).max(1);
+        numbered_key(self.window_start + KEY_GROUPS * self.rng.below(keys_in_window))
     }
 
     fn maybe_key(&mut self) -> Option<Vec<u8>> {

@@ -58,6 +58,8 @@ impl TerraceUnderTest {
     }
 
     fn crash(&mut self, crash: &Crash, settings: &Settings) -> OpResult<()> {
+        // The model counts the writes before a manual compaction as durable.
+        self.join_manual_compaction()?;
         let after = self.simulated.as_ref().ok_or("the database is not in memory")?.crash(crash);
         // Jobs of the old database may still change its files, which the new database does not see.
         self.close()?;

@@ -11,6 +11,7 @@ use terrace_env::{
     DeterministicScheduler, FileSystem, ManualClock, Scheduler, SeededRandom, SystemClock, ThreadPool,
 };
 use terrace_testkit::crafted::CraftedDb;
+use terrace_testkit::rng::Rng;
 
 /// Threads that run background jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +21,8 @@ pub enum BackgroundThreads {
     Inline,
     /// Two threads run flushes, and this number of threads runs compactions.
     Pool(usize),
-    /// As `Pool`, and each sync of a table takes a millisecond. So writers fill memtables while a
-    /// compaction writes its tables.
+    /// As `Pool`, and some syncs of tables take 10 ms. So flushes run while a compaction writes its
+    /// tables. A manual compaction runs beside the operations that follow it.
     PoolWithSlowTables(usize),
 }
 
@@ -35,6 +36,22 @@ pub fn max_mappings(seed: u64) -> usize {
         3 => 4,
         _ => usize::MAX,
     }
+}
+
+/// Returns a plan that delays some syncs of tables.
+fn slow_table_syncs(seed: u64) -> FaultPlan {
+    const SLOW_SYNCS: usize = 64;
+    const DISTANCE_MAX: u64 = 12;
+    let mut rng = Rng::new(seed);
+    let calls = std::iter::successors(Some(1), |call| Some(call + 1 + rng.below(DISTANCE_MAX)));
+    let rules = calls.take(SLOW_SYNCS).map(|first_call| FaultRule {
+        op: FileOp::Sync,
+        file_name: ".ldb".to_owned(),
+        first_call,
+        repeat: Some(1),
+        fault: Fault::Delay,
+    });
+    FaultPlan { rules: rules.collect() }
 }
 
 /// Files of a database, and the other parts of its environment.
@@ -71,6 +88,11 @@ impl SimulatedEnv {
         Ok(self)
     }
 
+    /// Returns true if compactions take long beside the operations of a case.
+    pub(super) fn has_slow_tables(&self) -> bool {
+        matches!(self.background, BackgroundThreads::PoolWithSlowTables(_))
+    }
+
     /// Returns the file system.
     pub fn files(&self) -> Arc<MemFs> {
         Arc::clone(&self.files)
@@ -93,15 +115,8 @@ impl SimulatedEnv {
             },
             BackgroundThreads::Pool(compactions) => with_pool(fs, compactions),
             BackgroundThreads::PoolWithSlowTables(compactions) => {
-                let slow_syncs = FaultRule {
-                    op: FileOp::Sync,
-                    file_name: ".ldb".to_owned(),
-                    first_call: 1,
-                    repeat: None,
-                    fault: Fault::Delay,
-                };
-                let plan = FaultPlan { rules: vec![slow_syncs] };
-                with_pool(Arc::new(FaultFs::new(fs, plan).with_mapped_files()), compactions)
+                let fs = FaultFs::new(fs, slow_table_syncs(self.seed)).with_mapped_files();
+                with_pool(Arc::new(fs), compactions)
             }
         }
     }

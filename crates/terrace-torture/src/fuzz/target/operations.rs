@@ -6,7 +6,7 @@ use terrace::Env;
 use terrace_env::DeterministicScheduler;
 use terrace_testkit::differential::Workload;
 use terrace_testkit::model::Model;
-use terrace_testkit::op::{IteratorBounds, IteratorMove, Op, ValueSpec, WorkloadParams, Write};
+use terrace_testkit::op::{IteratorBounds, IteratorMove, KeyPattern, Op, ValueSpec, WorkloadParams, Write};
 use terrace_testkit::rng::Rng;
 use terrace_testkit::settings::{ComparatorKind, Settings};
 
@@ -49,7 +49,7 @@ fn run(input: &[u8]) {
         lifecycle_ops: false,
         sync_one_in: 0,
         many_versions: false,
-        ascending: false,
+        key_pattern: KeyPattern::Random,
     };
     let (operations, _) = rest.as_chunks::<BYTES_PER_OPERATION>();
     let ops =

@@ -8,7 +8,7 @@ use terrace_format::version_edit::VersionEdit;
 use terrace_testkit::crafted::CraftedDb;
 use terrace_testkit::differential::{Workload, shrink};
 use terrace_testkit::model::Model;
-use terrace_testkit::op::Op;
+use terrace_testkit::op::{KeyPattern, Op};
 use terrace_testkit::rng::Rng;
 use terrace_testkit::settings::Settings;
 
@@ -55,8 +55,19 @@ impl ModelCase {
         let unlimited = rng.one_in(10);
         let many_versions = rng.one_in(12);
         let count = if large_values || many_versions { count / 8 } else { count };
+        let compactions = 1 + seed as usize % 3;
+        let background = rng.pick(&[
+            BackgroundThreads::Inline,
+            BackgroundThreads::Inline,
+            BackgroundThreads::Inline,
+            BackgroundThreads::Pool(compactions),
+            BackgroundThreads::PoolWithSlowTables(compactions),
+        ]);
         let workload = Workload::draw(seed, count, |params, settings| {
             params.lifecycle_ops = !many_versions;
+            if let BackgroundThreads::PoolWithSlowTables(_) = background {
+                params.key_pattern = KeyPattern::Windows;
+            }
             if many_versions {
                 params.many_versions = true;
                 params.keys = MANY_VERSIONS_KEYS_AND_VALUE_LENS.0;
@@ -70,15 +81,6 @@ impl ModelCase {
                 params.value_max = params.value_max.min(MAX_CONTENT_BYTES / params.keys);
             }
         });
-        let compactions = 1 + seed as usize % 3;
-        let background = rng.pick(&[
-            BackgroundThreads::Inline,
-            BackgroundThreads::Inline,
-            BackgroundThreads::Inline,
-            BackgroundThreads::Inline,
-            BackgroundThreads::Pool(compactions),
-            BackgroundThreads::PoolWithSlowTables(compactions),
-        ]);
         let last = MAX_SEQUENCE_NUMBER - count as u64 * SEQUENCES_PER_OPERATION;
         ModelCase { workload, background, initial_sequence: rng.pick(&[0, 0, 0, last]) }
     }
