@@ -166,6 +166,10 @@ impl TerraceUnderTest {
         ReadOptions::default().snapshot(snapshot)
     }
 
+    fn has_slow_tables(&self) -> bool {
+        self.simulated.as_ref().is_some_and(SimulatedEnv::has_slow_tables)
+    }
+
     /// Waits for the manual compaction.
     fn join_manual_compaction(&mut self) -> OpResult<()> {
         let Some(running) = self.manual_compaction.take() else { return Ok(()) };
@@ -273,12 +277,16 @@ impl DatabaseUnderTest for TerraceUnderTest {
     }
 
     fn flush(&mut self) -> OpResult<()> {
-        self.db()?.flush().map_err(error_text)
+        self.db()?.flush().map_err(error_text)?;
+        if self.has_slow_tables() && self.manual_compaction.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.compact_range(None, None)?;
+        }
+        Ok(())
     }
 
     fn compact_range(&mut self, begin: Option<&[u8]>, end: Option<&[u8]>) -> OpResult<()> {
         self.join_manual_compaction()?;
-        if !self.simulated.as_ref().is_some_and(SimulatedEnv::has_slow_tables) {
+        if !self.has_slow_tables() {
             return self.db()?.compact_range(begin, end).map_err(error_text);
         }
         let db = self.db()?.clone();

@@ -11,8 +11,8 @@ pub enum KeyPattern {
     Random,
     /// Most keys of each group in ascending order, so that flushes have several tables.
     Ascending,
-    /// Nearly all keys from a few neighbours of one group, which change after some hundred keys.
-    /// So tables have narrow ranges, and a flush often lies between the inputs of a compaction.
+    /// Nearly all keys from a few neighbours of one group, until a flush. So tables have narrow
+    /// ranges, and a flush often lies between the inputs of a compaction.
     Windows,
 }
 
@@ -105,8 +105,8 @@ const LIFECYCLE_OP_ONE_IN: u64 = 1_000;
 /// set.
 const SNAPSHOT_OR_COMPACTION_ONE_IN: u64 = 25;
 
-/// One key of this many moves the window of [`KeyPattern::Windows`].
-const WINDOW_MOVE_ONE_IN: u64 = 300;
+/// One operation of this many is a flush that ends the window of [`KeyPattern::Windows`].
+const WINDOW_MOVE_ONE_IN: u64 = 100;
 
 /// Ratio of the keys that windows may have to the ordinary ones.
 const NEW_KEYS_FACTOR: u64 = 50;
@@ -159,6 +159,10 @@ impl Iterator for OpGenerator {
         if self.params.lifecycle_ops && self.rng.one_in(LIFECYCLE_OP_ONE_IN) {
             return Some(Op::Lifecycle(self.rng.pick(LIFECYCLE_OPS)));
         }
+        if self.params.key_pattern == KeyPattern::Windows && self.rng.one_in(WINDOW_MOVE_ONE_IN) {
+            self.move_window();
+            return Some(Op::Flush);
+        }
         if self.params.many_versions && self.rng.one_in(SNAPSHOT_OR_COMPACTION_ONE_IN) {
             return Some(if self.rng.one_in(3) { self.compact_range() } else { self.take_snapshot() });
         }
@@ -199,14 +203,15 @@ impl OpGenerator {
     }
 
     fn key_in_window(&mut self) -> Vec<u8> {
-        let keys = self.params.keys;
-        if self.rng.one_in(WINDOW_MOVE_ONE_IN) {
-            // Half of the windows have keys that no other window has written.
-            let range = if self.rng.one_in(2) { keys } else { keys * NEW_KEYS_FACTOR };
-            self.window_start = self.rng.below(range);
-        }
-        let keys_in_window = (keys / KEY_GROUPS / 10).max(1);
+        let keys_in_window = (self.params.keys / KEY_GROUPS / 10).max(1);
         numbered_key(self.window_start + KEY_GROUPS * self.rng.below(keys_in_window))
+    }
+
+    /// Moves the window. Half of the windows have keys that no other window has written.
+    fn move_window(&mut self) {
+        let keys = self.params.keys;
+        let range = if self.rng.one_in(2) { keys } else { keys * NEW_KEYS_FACTOR };
+        self.window_start = self.rng.below(range);
     }
 
     fn maybe_key(&mut self) -> Option<Vec<u8>> {

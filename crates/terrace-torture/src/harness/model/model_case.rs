@@ -67,6 +67,8 @@ impl ModelCase {
             params.lifecycle_ops = !many_versions;
             if let BackgroundThreads::PoolWithSlowTables(_) = background {
                 params.key_pattern = KeyPattern::Windows;
+                params.keys = 1_000;
+                settings.write_buffer_size = 4 << 10;
             }
             if many_versions {
                 params.many_versions = true;
