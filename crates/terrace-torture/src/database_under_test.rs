@@ -291,8 +291,8 @@ impl DatabaseUnderTest for TerraceUnderTest {
         }
         let db = self.db()?.clone();
         let [begin, end] = [begin, end].map(|bound| bound.map(<[u8]>::to_vec));
-        let compact = move || db.compact_range(begin.as_deref(), end.as_deref());
-        self.manual_compaction = Some(std::thread::spawn(compact));
+        self.manual_compaction =
+            Some(std::thread::spawn(move || db.compact_range(begin.as_deref(), end.as_deref())));
         Ok(())
     }
 
