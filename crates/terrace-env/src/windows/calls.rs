@@ -125,7 +125,8 @@ fn physical_memory() -> Option<u64> {
         MEMORYSTATUSEX { dwLength: size_of_u32::<MEMORYSTATUSEX>(), ..MEMORYSTATUSEX::default() };
     // SAFETY: `status` is a valid output pointer, and its first field has its size.
     check(unsafe { GlobalMemoryStatusEx(&mut status) }).ok()?;
-    Some(status.ullTotalPhys)
+    // Wine answers 0 to a thread while another one asks.
+    Some(status.ullTotalPhys).filter(|&bytes| bytes > 0)
 }
 
 /// Returns the limits of the job that contains this process: of containers, for example.
