@@ -23,3 +23,14 @@ pub mod rng;
 pub mod settings;
 pub mod stock_leveldb;
 pub mod tikv_double;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Sets a flag when it is dropped. So the other threads of a test end also after a panic.
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}

@@ -18,6 +18,11 @@ impl Client {
         Client { stream: BufReader::new(stream) }
     }
 
+    /// Sets the maximum time between two parts of a reply.
+    pub(crate) fn set_timeout(&self, time: Duration) {
+        self.stream.get_ref().set_read_timeout(Some(time)).unwrap();
+    }
+
     /// Address at which the server sees this client.
     pub(crate) fn local_address(&self) -> SocketAddr {
         self.stream.get_ref().local_addr().unwrap()

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use terrace_testkit::SetOnDrop;
+
 use crate::client::Client;
 use crate::idle_connections::memory;
 use crate::process::ServerProcess;
@@ -18,12 +20,15 @@ const NAME: usize = 500;
 const MAX_BYTES: usize = 256 << 20;
 /// Threads of the test that read replies.
 const READERS: usize = 4;
+/// Maximum time for all scans. A machine with other work needs more than the usual time of a reply.
+const MAX_TIME: Duration = Duration::from_secs(200);
 
 /// Calls `body`, and returns the maximum memory of the process meanwhile.
 fn with_maximum(process: u32, body: impl FnOnce()) -> usize {
     let is_ended = AtomicBool::new(false);
     let maximum = AtomicUsize::new(0);
     std::thread::scope(|scope| {
+        let _set_at_end = SetOnDrop(&is_ended);
         scope.spawn(|| {
             while !is_ended.load(Ordering::Relaxed) {
                 maximum.fetch_max(memory(process), Ordering::Relaxed);
@@ -31,7 +36,6 @@ fn with_maximum(process: u32, body: impl FnOnce()) -> usize {
             }
         });
         body();
-        is_ended.store(true, Ordering::Relaxed);
     });
     maximum.into_inner()
 }
@@ -39,6 +43,7 @@ fn with_maximum(process: u32, body: impl FnOnce()) -> usize {
 /// Scans all keys with each client. The clients send first, and read later.
 fn scan(clients: &mut [Client]) {
     let count = KEYS.to_string();
+    clients.iter().for_each(|client| client.set_timeout(MAX_TIME));
     clients.iter_mut().for_each(|client| client.send(&["SCAN", "0", "COUNT", &count]));
     let complete = AtomicUsize::new(0);
     std::thread::scope(|scope| {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace_server::Layout;
+use terrace_testkit::SetOnDrop;
 
 use crate::client::{Client, encode};
 use crate::process::ServerProcess;
@@ -68,6 +69,7 @@ pub(crate) fn write_until_kill(
     let shared = ledgers.map(Mutex::new);
     let is_stopped = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _set_at_end = SetOnDrop(&is_stopped);
         for (id, ledger) in shared.iter().enumerate() {
             let mut client = server.client();
             let is_stopped = &is_stopped;
@@ -75,7 +77,6 @@ pub(crate) fn write_until_kill(
         }
         std::thread::sleep(time);
         server.kill();
-        is_stopped.store(true, Ordering::Relaxed);
     });
     copy(&shared)
 }

@@ -12,12 +12,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use terrace::env::mem::{Crash, DataLoss, DirEntryLoss, LostSector, MemFs, PowerLossProfile};
 use terrace::{Env, Options};
 use terrace_server::{Layout, SyncMode};
+use terrace_testkit::SetOnDrop;
 
 use crate::ledger::{self, CLIENTS, Ledger, Ledgers};
 use crate::server::Server;
@@ -88,6 +89,7 @@ fn cuts_of_directory(layout: Layout, seeds: Range<u64>) {
     let ledgers: Ledgers = [Ledger::default(); CLIENTS].map(Mutex::new);
     let is_stopped = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _set_at_end = SetOnDrop(&is_stopped);
         for (id, ledger) in ledgers.iter().enumerate() {
             let mut client = server.client();
             let is_stopped = &is_stopped;
@@ -97,7 +99,6 @@ fn cuts_of_directory(layout: Layout, seeds: Range<u64>) {
             std::thread::sleep(Duration::from_millis(10 + seed * 7 % 20));
             cut(&fs, layout, &ledgers, seed);
         }
-        is_stopped.store(true, Ordering::Relaxed);
     });
     assert!(ledger::copy(&ledgers).iter().all(|ledger| ledger.is_used(layout)), "the load was no load");
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use terrace::{Db, Env, Error, ErrorKind, FollowOptions, Options, ReadOptions, RepairOptions, WriteBatch};
 #[cfg(unix)]
 use terrace_env::SystemFs;
+use terrace_testkit::SetOnDrop;
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock_leveldb::stock_leveldb_or_skip;
 use terrace_torture::followed_history::{self, ExpectedState};
@@ -175,6 +176,7 @@ fn threads_of_one_process() {
     write_history(&db, 1..=10);
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _set_at_end = SetOnDrop(&is_done);
         for every in [Duration::ZERO, Duration::from_millis(2)] {
             let path = &path;
             let is_done = &is_done;
@@ -194,7 +196,6 @@ fn threads_of_one_process() {
             write_history(&writer, run * 2000 + 11..=run * 2000 + 2010);
             writer.close().unwrap();
         }
-        is_done.store(true, Ordering::Relaxed);
     });
     check_history(&follow(&path, &busy()), 16_010);
 }

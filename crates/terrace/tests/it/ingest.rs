@@ -13,6 +13,7 @@ use terrace::{
     Bytewise, Comparator, Db, Env, Error, ErrorKind, IngestOptions, Options, RepairOptions, SortedTable,
     TransactionOptions, repair, verify,
 };
+use terrace_testkit::SetOnDrop;
 use terrace_testkit::crafted::CraftedTable;
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock_leveldb::stock_leveldb_or_skip;
@@ -521,6 +522,7 @@ fn readers_and_writers_beside_ingests() {
     let db = Db::open(at("db"), &options).unwrap();
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _set_at_end = SetOnDrop(&is_done);
         scope.spawn(|| {
             let mut n = 0u64;
             while !is_done.load(Ordering::Relaxed) {
@@ -566,7 +568,6 @@ fn readers_and_writers_beside_ingests() {
             db.ingest(&[&source], &IngestOptions::default()).unwrap();
             db.put(format!("m{round:04}"), "").unwrap();
         }
-        is_done.store(true, Ordering::Relaxed);
     });
     assert_eq!(db.range("i".."j").count(), 600);
     db.close().unwrap();

@@ -12,6 +12,7 @@ use terrace_env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
 use terrace_env::{
     AccessMode, Clock, DeterministicScheduler, FileSystem, LockMode, Priority, Scheduler, ThreadPool,
 };
+use terrace_testkit::SetOnDrop;
 
 /// A database on an in-memory file system with planned faults. Jobs run only when requested or
 /// waited for.
@@ -318,6 +319,7 @@ fn destroy_never_lets_two_openers_lock() {
     let holders = AtomicUsize::new(0);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _set_at_end = SetOnDrop(&done);
         for _ in 0..3 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
@@ -335,7 +337,6 @@ fn destroy_never_lets_two_openers_lock() {
         for _ in 0..rounds {
             let _ = terrace::destroy(&path, &options);
         }
-        done.store(true, Ordering::Relaxed);
     });
 }
 

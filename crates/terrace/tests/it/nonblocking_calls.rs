@@ -9,6 +9,7 @@ use terrace::env::fault::{FaultFs, FaultPlan};
 use terrace::env::mem::{MemFs, POWER_LOSS_PROFILES};
 use terrace::env::{Clock, DeterministicScheduler};
 use terrace::{Db, Env, Error, MappedLogs, Options, ReadOptions, WriteBatch, WriteOptions, compress};
+use terrace_testkit::SetOnDrop;
 
 /// Clock of a database whose threads must not sleep.
 #[derive(Debug)]
@@ -75,6 +76,7 @@ fn reads_with_one_stamp_see_one_state() {
     let is_done = AtomicBool::new(false);
     let unchanged = std::thread::scope(|scope| {
         scope.spawn(|| {
+            let _set_at_end = SetOnDrop(&is_done);
             for n in 0..4000u32 {
                 let mut batch = WriteBatch::new();
                 batch.put(b"a", n.to_le_bytes()).put(b"z", n.to_le_bytes());
@@ -83,7 +85,6 @@ fn reads_with_one_stamp_see_one_state() {
                     db.flush().unwrap();
                 }
             }
-            is_done.store(true, Ordering::Relaxed);
         });
         let mut unchanged = 0;
         while !is_done.load(Ordering::Relaxed) {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use terrace::{Db, Env, Options, ReadOptions, WriteBatch, WriteOptions};
 use terrace_env::DeterministicScheduler;
+use terrace_testkit::SetOnDrop;
 
 const KEYS: u32 = 20;
 
@@ -54,6 +55,7 @@ fn batches_are_seen_whole_and_in_order() {
     let done = AtomicBool::new(false);
     let next = AtomicU64::new(1);
     std::thread::scope(|scope| {
+        let set_at_end = SetOnDrop(&done);
         let readers: Vec<_> = (0..3)
             .map(|reader| {
                 scope.spawn({
@@ -88,7 +90,7 @@ fn batches_are_seen_whole_and_in_order() {
             .collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         db.compact_range(None, None).unwrap();
-        done.store(true, Ordering::Relaxed);
+        drop(set_at_end);
         readers.into_iter().for_each(|reader| reader.join().unwrap());
     });
 }
