@@ -6,6 +6,7 @@ mod simulated_env;
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Bound;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -22,7 +23,6 @@ use terrace_testkit::op::{IteratorBounds, IteratorMove, LifecycleOp, Slot, Value
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock_leveldb::StatusCode;
 
-use crate::runner::panic_message;
 use external_cache::ExternalCache;
 
 pub use simulated_env::{BackgroundThreads, SimulatedEnv, max_mappings};
@@ -173,7 +173,7 @@ impl TerraceUnderTest {
     /// Waits for the manual compaction.
     fn join_manual_compaction(&mut self) -> OpResult<()> {
         let Some(running) = self.manual_compaction.take() else { return Ok(()) };
-        running.join().map_err(|panic| panic_message(&*panic).to_owned())?.map_err(error_text)
+        running.join().unwrap_or_else(|panic| resume_unwind(panic)).map_err(error_text)
     }
 
     fn close(&mut self) -> OpResult<()> {
