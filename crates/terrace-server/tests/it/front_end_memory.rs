@@ -20,7 +20,8 @@ const NAME: usize = 500;
 const MAX_BYTES: usize = 256 << 20;
 /// Threads of the test that read replies.
 const READERS: usize = 4;
-/// Maximum time for all scans. A machine with other work needs more than the usual time of a reply.
+/// Maximum time until the next part of a reply. On a machine with other work, the last client waits
+/// for the scans of all others.
 const MAX_TIME: Duration = Duration::from_secs(200);
 
 /// Calls `body`, and returns the maximum memory of the process meanwhile.

@@ -77,8 +77,7 @@ fn manifest_of_a_large_database_is_reused() {
         db.flush().unwrap();
         db.close().unwrap();
     };
-    let key_range = 0..4;
-    key_range.for_each(put);
+    (0..4).for_each(put);
     let manifest = files(&env, "MANIFEST");
     assert!(manifest[0].1 > 100_000, "{manifest:?}");
     put(4);
