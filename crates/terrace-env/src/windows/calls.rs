@@ -125,7 +125,7 @@ fn physical_memory() -> Option<u64> {
         MEMORYSTATUSEX { dwLength: size_of_u32::<MEMORYSTATUSEX>(), ..MEMORYSTATUSEX::default() };
     // SAFETY: `status` is a valid output pointer, and its first field has its size.
     check(unsafe { GlobalMemoryStatusEx(&mut status) }).ok()?;
-    // Wine answers 0 to a thread while another one asks.
+    // Probably, Wine answers 0 to a thread while another one asks.
     Some(status.ullTotalPhys).filter(|&bytes| bytes > 0)
 }
 
