@@ -30,11 +30,23 @@ pub fn has_etcd(what: &str) -> bool {
 }
 
 /// Starts the server in its arguments and prints its number. Ends it with SIGKILL at the end of
-/// the standard input, so that no server outlives the tests.
-const GUARD: &str = r#""$@" >/dev/null 2>&1 & echo $!; cat >/dev/null; kill -KILL $!; wait $!"#;
+/// the standard input, so that no server outlives the tests. Without the line [`KEEP`] before this
+/// end, the test program has ended: nobody else deletes the data then.
+const GUARD: &str = r#"
+    data=$1
+    shift
+    "$@" >/dev/null 2>&1 &
+    echo $!
+    read -r word
+    kill -KILL $!
+    wait $!
+    test "$word" = keep || { rm -rf "$data"; rmdir "$(dirname "$data")"; }"#;
+/// Line for a guard: the data of the server stays.
+const KEEP: &[u8] = b"keep\n";
 
 /// A server of a cluster.
 pub struct Server {
+    data: PathBuf,
     arguments: Vec<String>,
     /// The guard, and the number of the server's process.
     process: Option<(Child, String)>,
@@ -46,7 +58,7 @@ impl Server {
     /// Starts the process.
     pub fn start(&mut self) {
         let mut command = Command::new("sh");
-        command.args(["-c", GUARD, "sh", ETCD]).args(&self.arguments);
+        command.args(["-c", GUARD, "sh"]).arg(&self.data).arg(ETCD).args(&self.arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut guard = command.spawn().expect("sh starts");
         let mut number = String::new();
@@ -58,7 +70,9 @@ impl Server {
     /// Ends the server with SIGKILL.
     pub fn kill(&mut self) {
         if let Some((mut guard, _)) = self.process.take() {
-            drop(guard.stdin.take());
+            let mut input = guard.stdin.take().expect("the input is a pipe");
+            input.write_all(KEEP).expect("the guard reads");
+            drop(input);
             guard.wait().expect("the guard ends after its server");
         }
     }
@@ -156,7 +170,7 @@ impl EtcdCluster {
                 }
                 arguments.push("--client-cert-auth".into());
             }
-            let mut server = Server { arguments, process: None, client_port };
+            let mut server = Server { data, arguments, process: None, client_port };
             server.start();
             servers.push(server);
         }

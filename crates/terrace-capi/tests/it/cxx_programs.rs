@@ -32,7 +32,8 @@ fn compile(name: &str, directory: &Path, include: &Path) -> PathBuf {
 fn sanitized_classes() -> &'static [PathBuf] {
     static OBJECTS: OnceLock<Vec<PathBuf>> = OnceLock::new();
     OBJECTS.get_or_init(|| {
-        let directory = tempfile::tempdir().unwrap().keep();
+        let directory = std::env::current_exe().unwrap().with_file_name("sanitized-shim");
+        std::fs::create_dir_all(&directory).unwrap();
         let sources = std::fs::read_dir(crate_dir().join("shim")).unwrap().map(|entry| entry.unwrap().path());
         let sources = sources.filter(|path| path.extension().is_some_and(|ending| ending == "cc"));
         sources.map(|source| compile_sanitized_class(&source, &directory)).collect()

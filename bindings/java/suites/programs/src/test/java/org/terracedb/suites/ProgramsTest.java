@@ -40,7 +40,7 @@ class ProgramsTest {
     }
 
     /** Runs the program in a virtual machine with one of the two libraries. */
-    private static String run(Class<?> program, Path database, int turn, boolean withTerrace)
+    private String run(Class<?> program, Path database, int turn, boolean withTerrace)
             throws Exception {
         Stream<String> entries =
                 Stream.of(System.getProperty("java.class.path").split(File.pathSeparator));
@@ -56,6 +56,8 @@ class ProgramsTest {
                                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                                 "-Dorg.terracedb.library="
                                         + System.getProperty("org.terracedb.library"),
+                                // leveldbjni unpacks its library there and does not delete it.
+                                "-Djava.io.tmpdir=" + dir,
                                 "-cp",
                                 classPath,
                                 program.getName(),
