@@ -48,8 +48,9 @@ impl SingleKeyTable {
         let mut found = None;
         let key = LookupKey::new(target.as_bytes());
         let lookup = TableReader::get(
-            TableReader::prepare(tables.guard(file, read).unwrap(), key, true),
+            tables.guard(file, read).unwrap(),
             key,
+            true,
             read,
             |_| unreachable!("the search index suffices for the internal key order"),
             &mut found,

@@ -158,23 +158,18 @@ pub(crate) struct PreparedTable {
     approx_range: Option<ApproxRange>,
 }
 
-impl From<TableGuard> for PreparedTable {
-    fn from(table: TableGuard) -> PreparedTable {
-        PreparedTable { table, approx_range: None }
-    }
-}
-
 impl TableReader {
-    /// Prefetches the memory that a lookup of `key` reads first: the filter, and the memory for the
-    /// search of the block if the table is `likely` to hold the key. Waiting for all of it takes
-    /// hardly longer than waiting for the bits of the filter.
-    #[inline]
+    /// Prefetches the memory that a lookup of `key` reads first, like [`TableReader::get`]. If the
+    /// table is not `likely` to hold the key, it prefetches the filter alone.
     pub(crate) fn prepare(table: TableGuard, key: LookupKey<'_>, likely: bool) -> PreparedTable {
-        if let Some(query) = table.bloom_query(key.filter_hash) {
-            let bytes = if likely { usize::MAX } else { UNLIKELY_FILTER_BYTES };
-            query.probed_bytes().take(bytes).for_each(|byte| prefetch(byte, 1));
-        }
-        let approx_range = if likely { table.prefetch_approx_range(key.key) } else { None };
+        let query = table.bloom_query(key.filter_hash);
+        let approx_range = if likely {
+            table.prefetch_likely(query, key.key)
+        } else {
+            let bytes = query.into_iter().flat_map(BloomQuery::probed_bytes);
+            bytes.take(UNLIKELY_FILTER_BYTES).for_each(|byte| prefetch(byte, 1));
+            None
+        };
         PreparedTable { table, approx_range }
     }
 
@@ -183,23 +178,70 @@ impl TableReader {
         self.filter.as_ref().filter(|_| self.has_full_filter)?.bloom_query(filter_hash)
     }
 
-    /// Looks up `key` and stores the entry in `found`. `is_same_user_key` returns true for an
-    /// internal key with the searched user key. The result is an out parameter because a returned
-    /// entry would be copied by each caller.
+    /// Prefetches the filter and the memory for the search of the block. Waiting for all of it
+    /// takes hardly longer than waiting for the bits of the filter.
+    #[inline]
+    fn prefetch_likely(&self, query: Option<BloomQuery<'_>>, target: &[u8]) -> Option<ApproxRange> {
+        if let Some(query) = query {
+            query.probed_bytes().for_each(|byte| prefetch(byte, 1));
+        }
+        self.prefetch_approx_range(target)
+    }
+
+    /// Looks up `key` and stores the entry in `found`. `likely` only decides whether to prefetch
+    /// before the filter check. `is_same_user_key` returns true for an internal key with the
+    /// searched user key. The result is an out parameter because a returned entry would be copied
+    /// by each caller.
     pub(crate) fn get(
-        PreparedTable { table, mut approx_range }: PreparedTable,
+        table: TableGuard,
+        LookupKey { key: target, filter_hash }: LookupKey<'_>,
+        likely: bool,
+        read: BlockReadOptions,
+        is_same_user_key: impl FnOnce(&[u8]) -> bool,
+        found: &mut Option<FoundEntry>,
+    ) -> Result<TableLookup> {
+        let query = table.bloom_query(filter_hash);
+        let approx_range = if likely { table.prefetch_likely(query, target) } else { None };
+        if table.is_key_filtered_out(query, target) {
+            return Ok(TableLookup::FilteredOut);
+        }
+        TableReader::get_unfiltered(table, approx_range, target, read, is_same_user_key, found)
+    }
+
+    /// Looks up `key` in a table that [`TableReader::prepare`] has prepared for it, like
+    /// [`TableReader::get`].
+    pub(crate) fn get_prepared(
+        PreparedTable { table, approx_range }: PreparedTable,
         LookupKey { key: target, filter_hash }: LookupKey<'_>,
         read: BlockReadOptions,
         is_same_user_key: impl FnOnce(&[u8]) -> bool,
         found: &mut Option<FoundEntry>,
     ) -> Result<TableLookup> {
-        let is_filtered_out = match table.bloom_query(filter_hash) {
-            Some(query) => table.count_if_filtered_out(!query.may_match()),
-            None => table.has_full_filter && table.is_filtered_out(0, target),
-        };
-        if is_filtered_out {
+        if table.is_key_filtered_out(table.bloom_query(filter_hash), target) {
             return Ok(TableLookup::FilteredOut);
         }
+        TableReader::get_unfiltered(table, approx_range, target, read, is_same_user_key, found)
+    }
+
+    /// Returns true if the filter of the whole table excludes the key of `target`.
+    #[inline]
+    fn is_key_filtered_out(&self, query: Option<BloomQuery<'_>>, target: &[u8]) -> bool {
+        match query {
+            Some(query) => self.count_if_filtered_out(!query.may_match()),
+            None => self.has_full_filter && self.is_filtered_out(0, target),
+        }
+    }
+
+    /// Looks up `target`, which the filter of the whole table does not exclude.
+    #[inline(always)] // a call passes its many arguments through memory
+    fn get_unfiltered(
+        table: TableGuard,
+        mut approx_range: Option<ApproxRange>,
+        target: &[u8],
+        read: BlockReadOptions,
+        is_same_user_key: impl FnOnce(&[u8]) -> bool,
+        found: &mut Option<FoundEntry>,
+    ) -> Result<TableLookup> {
         if approx_range.is_none() {
             approx_range = table.prefetch_approx_range(target);
         }
