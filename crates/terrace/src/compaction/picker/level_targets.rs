@@ -14,7 +14,8 @@
 //!
 //! A level may also hold the bytes that LevelDB allows. So a database in LevelDB's shape needs no
 //! compaction. After a load, the smaller one of both sizes counts: LevelDB would let a deep level
-//! keep a large part of the database, with hidden versions.
+//! keep a large part of the database, with hidden versions. Level 0 then has a maximum, too: a
+//! fifth of the other levels, and at least LevelDB's size of level 1.
 
 use terrace_format::version_edit::NUM_LEVELS;
 
@@ -107,6 +108,21 @@ impl LevelTargets {
         fitting.unwrap_or(NUM_LEVELS - 1).max(self.bottom_level)
     }
 
+    /// Returns the score of level 0 with `files` tables. From 1 on, it needs a compaction.
+    ///
+    /// After a load, its size counts, too. Three tables of large memtables may otherwise be half of
+    /// a small database, and slow down each read until the next load.
+    pub(super) fn level_0_score(&self, files: usize, max_sizes: MaxLevelSizes) -> f64 {
+        let by_count = files as f64 / L0_COMPACTION_TRIGGER as f64;
+        let max_bytes = (self.total / LEVEL_SIZE_MULTIPLIER) as f64;
+        match max_sizes {
+            MaxLevelSizes::Larger => by_count,
+            MaxLevelSizes::Smaller => {
+                by_count.max(self.sizes[0] as f64 / max_bytes.max(LEVELDB_LEVEL_1_MAX_BYTES))
+            }
+        }
+    }
+
     /// Returns the size of `level`, in bytes, above which it needs a compaction. The bottom level
     /// has no maximum.
     pub(crate) fn max_bytes(&self, level: usize, max_sizes: MaxLevelSizes) -> f64 {
@@ -130,7 +146,7 @@ pub(super) fn leveldb_max_bytes(level: usize) -> f64 {
 pub(crate) fn pending_compaction_bytes(version: &Version, max_sizes: MaxLevelSizes) -> u64 {
     let targets = LevelTargets::new(version);
     let mut pending = 0u64;
-    if version.levels[0].len() >= L0_COMPACTION_TRIGGER {
+    if targets.level_0_score(version.levels[0].len(), max_sizes) >= 1.0 {
         pending =
             (0..=targets.base_level()).fold(0, |sum, level| sum.saturating_add(targets.level_size(level)));
     }

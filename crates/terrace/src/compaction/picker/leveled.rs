@@ -18,9 +18,7 @@ use terrace_format::version_edit::NUM_LEVELS;
 use terrace_sync::mutant;
 
 use super::level_targets::{LevelTargets, MaxLevelSizes};
-use crate::compaction::compaction_plan::{
-    Compaction, CompactionLimits, L0_COMPACTION_TRIGGER, MAX_MEM_COMPACT_LEVEL,
-};
+use crate::compaction::compaction_plan::{Compaction, CompactionLimits, MAX_MEM_COMPACT_LEVEL};
 use crate::event::CompactionReason;
 use crate::sync::Arc;
 use crate::version::{FileMeta, KeyRange, ReadCompactionHint, Version, VersionSet, total_size};
@@ -29,7 +27,7 @@ use crate::version::{FileMeta, KeyRange, ReadCompactionHint, Version, VersionSet
 /// is full.
 pub(crate) fn highest_score(version: &Version, max_sizes: MaxLevelSizes) -> (usize, f64) {
     let targets = LevelTargets::new(version);
-    let mut best = (0, version.levels[0].len() as f64 / L0_COMPACTION_TRIGGER as f64);
+    let mut best = (0, targets.level_0_score(version.levels[0].len(), max_sizes));
     // The last level has no output level.
     for level in 1..NUM_LEVELS - 1 {
         let score = targets.level_size(level) as f64 / targets.max_bytes(level, max_sizes);
@@ -364,6 +362,19 @@ pub(super) mod tests {
         assert_eq!(text(pick(&set, None, MaxLevelSizes::Smaller, &LIMITS)), "3 to 4: 1 + 2, above ");
         let small = self::set("1 1 9 a@2 z@2\n 2 2 1 a@1 z@1");
         assert_eq!(text(pick(&small, None, MaxLevelSizes::Smaller, &LIMITS)), "nothing");
+    }
+
+    /// Three tables of level 0 are fewer than LevelDB compacts. They were half of a database.
+    #[test]
+    fn level_0_shrinks_after_a_load() {
+        let tables = "0 1 6 a@9 z@9\n 0 2 6 a@8 z@8";
+        let small = set(&format!("{tables}\n 2 3 37 a@1 z@1"));
+        assert_eq!(text(pick(&small, None, MaxLevelSizes::Larger, &LIMITS)), "nothing");
+        assert_eq!(text(pick(&small, None, MaxLevelSizes::Smaller, &LIMITS)), "0 to 2: 2 1 +  + 3, above ");
+        let large = set(&format!("{tables}\n 2 3 70 a@1 z@1"));
+        assert_eq!(text(pick(&large, None, MaxLevelSizes::Smaller, &LIMITS)), "nothing");
+        let alone = set("0 1 9 a@9 z@9");
+        assert_eq!(text(pick(&alone, None, MaxLevelSizes::Smaller, &LIMITS)), "nothing");
     }
 
     #[track_caller]
