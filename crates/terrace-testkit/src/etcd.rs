@@ -31,7 +31,7 @@ pub fn has_etcd(what: &str) -> bool {
 
 /// Starts the server in its arguments and prints its number. Ends it with SIGKILL at the end of
 /// the standard input, so that no server outlives the tests. Without the line [`KEEP`] before this
-/// end, the test program has ended: nobody else deletes the data then.
+/// end, the test program has ended, and the guard deletes the data.
 const GUARD: &str = r#"
     data=$1
     shift

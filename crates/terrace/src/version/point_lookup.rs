@@ -142,8 +142,8 @@ impl<'a> PointLookup<'a> {
             return self.run_pipelined(found);
         }
         let mut files = self.version.candidate_files(self.lookup_key.key, self.user_key);
-        // A loop with `next` costs 6 % of a lookup, because it passes the nested iterators for each
-        // file.
+        // A loop with `next` executes 175 more instructions for a lookup, because it passes the
+        // nested iterators for each file. The error None ends the search.
         let end = files.try_for_each(|(level, file)| {
             if level > 0 && found.is_some() {
                 return Err(None);

@@ -114,12 +114,10 @@ impl LevelTargets {
     /// a small database, and slow down each read until the next load.
     pub(super) fn level_0_score(&self, files: usize, max_sizes: MaxLevelSizes) -> f64 {
         let by_count = files as f64 / L0_COMPACTION_TRIGGER as f64;
-        let max_bytes = (self.total / LEVEL_SIZE_MULTIPLIER) as f64;
+        let max_bytes = ((self.total / LEVEL_SIZE_MULTIPLIER) as f64).max(LEVELDB_LEVEL_1_MAX_BYTES);
         match max_sizes {
             MaxLevelSizes::Larger => by_count,
-            MaxLevelSizes::Smaller => {
-                by_count.max(self.sizes[0] as f64 / max_bytes.max(LEVELDB_LEVEL_1_MAX_BYTES))
-            }
+            MaxLevelSizes::Smaller => by_count.max(self.sizes[0] as f64 / max_bytes),
         }
     }
 
