@@ -11,6 +11,8 @@ export PATH := $(abspath $(or $(CARGO_TARGET_DIR),target))/tools/bin:$(PATH):$(H
 CITIES := data/cities.tsv.zst
 # Optimised, with every assertion and overflow check on: two million model operations take seconds.
 CI := --profile ci
+# Many tests wait for a time, a browser or another process. So more run at a time than there are processors.
+TEST_THREADS := $(shell expr 3 '*' $$(getconf _NPROCESSORS_ONLN))
 # Engines of terrace-store that need packages of the system.
 FEATURES = $$(.ci/features 2>/dev/null)
 
@@ -53,7 +55,7 @@ test:  ## Check everything: format, lints, tidiness, tests, a share of every att
 	cargo clippy --workspace --all-targets $(FEATURES) $(CI) --quiet -- --deny warnings
 	cargo xtask tidy
 	.ci/notices --check
-	cargo test --workspace $(FEATURES) $(CI) -- --quiet
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(TEST_THREADS)} cargo test --workspace $(FEATURES) $(CI) -- --quiet
 	cargo test --package terrace-format --no-default-features $(CI) -- --quiet
 	cargo check --package terrace --no-default-features $(CI) --quiet
 	cargo xtask check

@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::tidy::root;
@@ -22,17 +23,19 @@ struct Language {
     name: &'static str,
     /// Programs that the check needs.
     tools: &'static [&'static str],
+    /// The check uses what the rows above have built, so it begins after their end.
+    needs_others: bool,
 }
 
 static LANGUAGES: &[Language] = &[
-    Language { name: "rust", tools: &["cargo"] },
-    Language { name: "c", tools: &["cargo", "cc"] },
-    Language { name: "python", tools: &["cargo", "python3"] },
-    Language { name: "node", tools: &["cargo", "node", "npm"] },
-    Language { name: "java", tools: &["cargo", "mvn", "javac", "java"] },
-    Language { name: "go", tools: &["cargo", "go", "cc"] },
-    // All languages on one database: it uses what the rows above have built.
-    Language { name: "mixed", tools: &["python3"] },
+    Language { name: "rust", tools: &["cargo"], needs_others: false },
+    Language { name: "c", tools: &["cargo", "cc"], needs_others: false },
+    Language { name: "python", tools: &["cargo", "python3"], needs_others: false },
+    Language { name: "node", tools: &["cargo", "node", "npm"], needs_others: false },
+    Language { name: "java", tools: &["cargo", "mvn", "javac", "java"], needs_others: false },
+    Language { name: "go", tools: &["cargo", "go", "cc"], needs_others: false },
+    // All languages on one database.
+    Language { name: "mixed", tools: &["python3"], needs_others: true },
 ];
 
 /// Argument of the checks that also runs the long suites.
@@ -58,24 +61,45 @@ pub(crate) fn run() -> ExitCode {
         eprintln!("bindings: unknown language {name}; known: {}", known.join(", "));
         return ExitCode::from(2);
     }
+    let chosen = LANGUAGES.iter().filter(|row| names.is_empty() || names.iter().any(|name| name == row.name));
+    let (last, first): (Vec<_>, Vec<_>) = chosen.partition(|language| language.needs_others);
+    let have_passed = [first, last].map(|languages| check_all(&languages, &flags));
+    if have_passed == [true; 2] { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Checks the languages, as many at a time as there are processors, and prints each outcome. Returns whether
+/// all have passed.
+fn check_all(languages: &[&Language], flags: &[String]) -> bool {
     let is_required = std::env::var_os("TERRACE_REQUIRE_BINDINGS").is_some_and(|value| value == "1");
-    let mut is_failed = false;
-    for language in
-        LANGUAGES.iter().filter(|row| names.is_empty() || names.iter().any(|name| name == row.name))
-    {
-        let outcome =
-            language.check(&flags).unwrap_or_else(|error| Outcome::NotTested { reason: error.to_string() });
-        is_failed |= match outcome {
-            Outcome::Passed { .. } => false,
-            Outcome::NotTested { .. } => is_required,
-            Outcome::Failed { .. } => true,
-        };
-        outcome.print(language.name);
-    }
-    if is_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let next = AtomicUsize::new(0);
+    let is_failed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(language) = languages.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = language
+                        .check(flags)
+                        .unwrap_or_else(|error| Outcome::NotTested { reason: error.to_string() });
+                    outcome.print(language.name);
+                    if outcome.is_failure(is_required) {
+                        is_failed.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    !is_failed.into_inner()
 }
 
 impl Outcome {
+    fn is_failure(&self, is_required: bool) -> bool {
+        match self {
+            Outcome::Passed { .. } => false,
+            Outcome::NotTested { .. } => is_required,
+            Outcome::Failed { .. } => true,
+        }
+    }
+
     fn print(&self, name: &str) {
         match self {
             Outcome::Passed { counts, seconds } => println!("{name:<7} {counts}   {seconds} s"),

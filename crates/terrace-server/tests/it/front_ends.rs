@@ -66,13 +66,23 @@ fn replies_like_redis_on_distributed_engines() {
     }
 }
 
-#[test]
-fn clients_that_users_have() {
-    for client in ["redis-cli", "redis-py", "redis-py-scripts", "rq", "celery", "node-redis"] {
+/// Runs the jobs of clients, each on an empty store.
+fn run_jobs(clients: &[&str]) {
+    for client in clients {
         on_distributed_engines(client, |address| {
             run_job(&Server::start_front_end(address, |_| {}).unwrap(), &[client]);
         });
     }
+}
+
+#[test]
+fn clients_that_users_have() {
+    run_jobs(&["redis-cli", "redis-py", "redis-py-scripts", "node-redis"]);
+}
+
+#[test]
+fn queues_of_jobs() {
+    run_jobs(&["rq", "celery"]);
 }
 
 #[test]

@@ -34,8 +34,23 @@ fn check(args: &[&str]) {
 }
 
 #[test]
-fn planted_states_and_every_control() {
-    check(&[]);
+fn planted_states() {
+    check(&["states"]);
+}
+
+#[test]
+fn every_control() {
+    check(&["controls"]);
+}
+
+#[test]
+fn charts() {
+    check(&["charts"]);
+}
+
+#[test]
+fn limits() {
+    check(&["limits"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-// All tests of the page in one browser. NOT TESTED has the exit code 3.
+// The tests of the page that the arguments name, or all, in one browser. NOT TESTED has the exit code 3.
 import { after } from "node:test";
 import { close, executable, load } from "./browser.mjs";
 
@@ -7,7 +7,5 @@ if (!executable || !load("playwright-core")) {
   process.exit(3);
 }
 after(close);
-await import("./states.test.mjs");
-await import("./controls.test.mjs");
-await import("./charts.test.mjs");
-await import("./limits.test.mjs");
+const parts = process.argv.length > 2 ? process.argv.slice(2) : ["states", "controls", "charts", "limits"];
+for (const part of parts) await import(`./${part}.test.mjs`);

@@ -76,8 +76,13 @@ impl Model {
     }
 }
 
-/// Every model.
+/// Every model. The longest is first, so that a thread explores it while others explore the rest.
 pub static MODELS: &[Model] = &[
+    Model::exhaustive(
+        "hazard_pointer",
+        "a protected value is not freed, and a replaced value does not return",
+        hazard::replaced_value,
+    ),
     Model::exhaustive(
         "snapshot",
         "no compaction drops a version that a new snapshot needs",
@@ -189,11 +194,6 @@ pub static MODELS: &[Model] = &[
         "block_cache",
         "a slot holds its own value or none, and the total charge is that of the values",
         cache::two_readers,
-    ),
-    Model::exhaustive(
-        "hazard_pointer",
-        "a protected value is not freed, and a replaced value does not return",
-        hazard::replaced_value,
     ),
     Model::exhaustive(
         "hazard_retire",
