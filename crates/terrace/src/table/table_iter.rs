@@ -276,7 +276,7 @@ impl InternalIterator for TableIter {
         let count = self.reader.index.len();
         self.forward_run = false;
         self.backward_run = false;
-        // If the index is damaged, blocks after the last is_requested one may be missing. This
+        // If the index is damaged, blocks after the last one that it names may be missing. This
         // records the error.
         self.load_block(count, |_| ());
         self.skip_empty_blocks_backward();
