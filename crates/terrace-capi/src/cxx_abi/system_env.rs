@@ -182,8 +182,8 @@ fn parent_directory(path: &Path) -> PathBuf {
     }
 }
 
-/// Syncs a directory. Without permission to read the directory it can't be result; its owner must
-/// then do that.
+/// Syncs a directory. A process without permission to read the directory cannot sync it. Its owner
+/// must then do that, so this is no error.
 fn sync_directory(fs: &dyn FileSystem, directory: &Path) -> Result<(), FileError> {
     match fs.sync_dir(directory) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
