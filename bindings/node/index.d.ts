@@ -181,7 +181,7 @@ export class ChainedBatch<TDatabase, KDefault, VDefault> extends AbstractChained
 }
 
 export interface AdditionalIteratorOptions extends ReadOptions {
-  /** A fetch ends after the entry with which it exceeds so many bytes. Default: 65,536. */
+  /** A fetch ends after the entry with which it exceeds this number of bytes. Default: 65,536. */
   highWaterMarkBytes?: number | undefined
 }
 
