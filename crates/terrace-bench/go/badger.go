@@ -30,7 +30,7 @@ func badgerOptions(dir string, settings Settings) badger.Options {
 		opts = opts.WithBlockCacheSize(int64(*settings.CacheBytes))
 	}
 	if settings.FilterBits != nil && *settings.FilterBits > 0 {
-		// Share of false positives of a Bloom filter with so many bits per key.
+		// Share of false positives of a Bloom filter with this number of bits per key.
 		opts = opts.WithBloomFalsePositive(math.Pow(0.6185, float64(*settings.FilterBits)))
 	}
 	if settings.Compression != nil {

@@ -101,7 +101,8 @@ func writeValue(n uint64, compress float64, value []byte) {
 	}
 }
 
-// matches says whether value is the one of n. What repeats itself is what it was so many bytes before.
+// matches returns true if value is the value of n. The first bytes are unique, and the value repeats
+// them up to its end.
 func matches(n uint64, compress float64, value []byte) bool {
 	unique := uniqueOf(len(value), compress)
 	words := SplitMix64{n ^ 0x5bd1e995}
@@ -123,7 +124,8 @@ const theta = 0.99
 
 func newZipf(items uint64) Zipf { return zipfWithZeta(float64(items), zeta(items)) }
 
-// zipfToScramble has so many ranks that each key gets some from all over; the sum is YCSB's constant.
+// zipfToScramble returns ranks for keys that are scrambled. It has 10^10 ranks, so that each key gets
+// ranks of every frequency. The sum is YCSB's constant.
 func zipfToScramble() Zipf { return zipfWithZeta(1e10, 26.46902820178302) }
 
 func zipfWithZeta(items, zetaOfItems float64) Zipf {
