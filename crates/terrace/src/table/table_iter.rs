@@ -23,6 +23,7 @@ const PREFETCH_SEEK_BYTES: usize = 512;
 /// readahead doubles the size, up to [`MAX_READAHEAD_SIZE`]. The system does not detect a backward
 /// scan, nor a scan of a mapped file that is larger than memory.
 const INITIAL_READAHEAD_SIZE: u64 = 128 << 10;
+/// Maximum size of a readahead in bytes.
 const MAX_READAHEAD_SIZE: u64 = 2 << 20;
 
 /// Iterator over one data block.
