@@ -61,6 +61,8 @@ extern "C" fn terrace_cxx_file_sequential(
     with_file_system(path, report, opened, |fs, path| fs.open_sequential(path).map(boxed))
 }
 
+/// Reads `n` bytes from the current position, or fewer at the end of the file.
+///
 /// # Safety
 ///
 /// The contract; there is buffer for `n` bytes at `into`.
@@ -122,6 +124,8 @@ extern "C" fn terrace_cxx_file_random(
     })
 }
 
+/// Reads `n` bytes at `offset`, or fewer at the end of the file.
+///
 /// # Safety
 ///
 /// The contract; there is buffer for `n` bytes at `into`.
