@@ -18,6 +18,7 @@ use crate::error::{ClosedError, Result, exception};
 
 /// All handles of the process, by address.
 static OPEN: Mutex<Option<HashMap<u64, Weak<Handle>>>> = Mutex::new(None);
+/// Number for the next handle or registered object.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
 /// An object that the close of its database ends.
