@@ -144,7 +144,7 @@ type badgerCursor struct {
 	value   []byte
 }
 
-// turn makes iter one of the direction.
+// turn creates iter, or replaces it if it has the other direction.
 func (c *badgerCursor) turn(reverse bool) {
 	if c.iter != nil && c.reverse == reverse {
 		return
