@@ -17,10 +17,12 @@ type Options struct {
 	ErrorIfExists  bool // fail if the database exists
 	ReadOnly       bool // write nothing, not even the file LOG
 
-	// Compression is the codec of new blocks: "snappy" (default), "none", "zstd", "zlib" or
-	// "deflate". LevelDB cannot read a database with another codec than the first two.
+	// Compression is the codec of new blocks: "snappy", "none", "zstd", "zlib" or "deflate". Without
+	// it, a database keeps the codec of its tables, and a new one gets snappy. LevelDB cannot read a
+	// database with another codec than the first two.
 	Compression string
 	// MemoryBudget is the total memory budget in bytes for memtables, cached blocks and open tables.
+	// With 0, all such databases share half of the memory of the process.
 	MemoryBudget int
 	// CacheSize is the capacity of the block cache in bytes; 0 is the engine's default.
 	CacheSize int

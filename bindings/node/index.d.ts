@@ -109,10 +109,10 @@ export interface OpenOptions extends AbstractOpenOptions {
   /** Compression of new tables: snappy (true), none (false), or the name of a codec. Only LevelDB's own codecs stay readable by LevelDB. Default: that of the existing tables, or snappy. */
   compression?: boolean | string | undefined
 
-  /** Bytes of the block cache. */
+  /** Bytes of the block cache. Default: 128 MiB, in a cache that all databases of the process share. */
   cacheSize?: number | undefined
 
-  /** Bytes of a memtable. */
+  /** Bytes of a memtable. Default: 4 to 64 MiB, by the write rate. */
   writeBufferSize?: number | undefined
 
   /** Bytes of a block before its compression. */
@@ -127,7 +127,7 @@ export interface OpenOptions extends AbstractOpenOptions {
   /** Bytes of a table. */
   maxFileSize?: number | undefined
 
-  /** Bytes of all memory of the database. */
+  /** Bytes of memtables, block cache and open tables. Default: all databases share half of the memory of the process. */
   memoryBudget?: number | undefined
 
   /** Joins earlier openers of the database in this process. Without it, they are an error. */
@@ -181,7 +181,7 @@ export class ChainedBatch<TDatabase, KDefault, VDefault> extends AbstractChained
 }
 
 export interface AdditionalIteratorOptions extends ReadOptions {
-  /** A fetch ends after the entry with which it exceeds so many bytes. Default: 65,536. */
+  /** A fetch ends after the entry with which it exceeds this number of bytes. Default: 65,536. */
   highWaterMarkBytes?: number | undefined
 }
 

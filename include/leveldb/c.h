@@ -175,7 +175,9 @@ LEVELDB_EXPORT void leveldb_options_destroy(leveldb_options_t*);
 /* Comparator, which must be the one that the database was created with. Default: bytewise. */
 LEVELDB_EXPORT void leveldb_options_set_comparator(leveldb_options_t*, leveldb_comparator_t*);
 
-/* Filter policy, which lets gets skip tables without the key. Default: none, like NULL. */
+/* Filter policy, which lets gets skip tables without the key. leveldb_filterpolicy_create_bloom(0)
+ * disables filters. Default: a Bloom filter of 10 bits per key, like NULL; no filter if a
+ * comparator is set. */
 LEVELDB_EXPORT void leveldb_options_set_filter_policy(leveldb_options_t*, leveldb_filterpolicy_t*);
 
 /* Default: 0. */
@@ -190,17 +192,20 @@ LEVELDB_EXPORT void leveldb_options_set_env(leveldb_options_t*, leveldb_env_t*);
 /* Default: the file LOG of the database, like NULL. */
 LEVELDB_EXPORT void leveldb_options_set_info_log(leveldb_options_t*, leveldb_logger_t*);
 
-/* Bytes of a memtable before its flush: 64 KiB to 1 GiB, default 4 MiB. */
+/* Bytes of a memtable before its flush: 64 KiB to 1 GiB. Default: 4 MiB, and up to 64 MiB while
+ * writes come fast into a large database. */
 LEVELDB_EXPORT void leveldb_options_set_write_buffer_size(leveldb_options_t*, size_t);
 /* Maximum number of open files: 74 to 50,000, default 1,000. */
 LEVELDB_EXPORT void leveldb_options_set_max_open_files(leveldb_options_t*, int);
-/* Default: a cache of 8 MiB for this database only, like NULL. */
+/* Cache of decompressed blocks. Default: up to 128 MiB in a cache that the databases of the process
+ * share, like NULL. */
 LEVELDB_EXPORT void leveldb_options_set_cache(leveldb_options_t*, leveldb_cache_t*);
 /* Bytes of a block before compression: 1 KiB to 4 MiB, default 4 KiB. */
 LEVELDB_EXPORT void leveldb_options_set_block_size(leveldb_options_t*, size_t);
 /* Number of keys between restart points: default 16. */
 LEVELDB_EXPORT void leveldb_options_set_block_restart_interval(leveldb_options_t*, int);
-/* Bytes at which a compaction starts a new table: 1 MiB to 1 GiB, default 2 MiB. */
+/* Bytes at which a compaction starts a new table: 1 MiB to 1 GiB. Default: 2 MiB, and up to 64 MiB
+ * on a large level. */
 LEVELDB_EXPORT void leveldb_options_set_max_file_size(leveldb_options_t*, size_t);
 
 enum { leveldb_no_compression = 0, leveldb_snappy_compression = 1 };

@@ -53,13 +53,15 @@ struct LEVELDB_EXPORT Options {
   // ---- Performance.
 
   // Bytes of a memtable before its flush, 64 KiB to 1 GiB. More makes writes faster and opening
-  // after a crash slower. A full memtable and the next one coexist.
+  // after a crash slower. A full memtable and the next one coexist. The default value lets Terrace
+  // choose: 4 MiB, and up to 64 MiB while writes come fast into a large database.
   size_t write_buffer_size = 4 * 1024 * 1024;
 
   // Maximum number of open files, 74 to 50,000.
   int max_open_files = 1000;
 
-  // Cache of decompressed blocks. Null means a cache of 8 MiB for this database only.
+  // Cache of decompressed blocks. Null means up to 128 MiB in a cache that the databases of the
+  // process share.
   Cache* block_cache = nullptr;
 
   // Bytes of keys and values in a block before compression, 1 KiB to 4 MiB.
@@ -68,7 +70,8 @@ struct LEVELDB_EXPORT Options {
   // Number of keys between restart points.
   int block_restart_interval = 16;
 
-  // Bytes at which a compaction starts a new table, 1 MiB to 1 GiB.
+  // Bytes at which a compaction starts a new table, 1 MiB to 1 GiB. The default value lets Terrace
+  // choose: 2 MiB, and up to 64 MiB on a large level.
   size_t max_file_size = 2 * 1024 * 1024;
 
   // Compression of blocks. A block that hardly shrinks is stored uncompressed. Snappy keeps the codec
@@ -78,7 +81,9 @@ struct LEVELDB_EXPORT Options {
   // Reuses the log and the manifest of the last run, which makes opening faster.
   bool reuse_logs = false;
 
-  // Filter policy, which lets gets skip tables without the key. See NewBloomFilterPolicy().
+  // Filter policy, which lets gets skip tables without the key. NewBloomFilterPolicy(0) disables
+  // filters. Null means a Bloom filter of 10 bits per key for BytewiseComparator(), and no filter
+  // for another comparator.
   const FilterPolicy* filter_policy = nullptr;
 };
 

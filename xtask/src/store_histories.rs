@@ -6,8 +6,9 @@ use std::process::{Command, ExitCode};
 
 use crate::torture::wait;
 
-/// Operations without `--operations`.
+/// Number of operations without `--operations`.
 const OPERATIONS: &str = "100000";
+/// Environment variable with the number of operations, for the tests.
 const VARIABLE: &str = "TERRACE_FRONT_END_OPERATIONS";
 const TESTS: &str = "front_end_faults::histories";
 

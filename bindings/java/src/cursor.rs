@@ -110,11 +110,11 @@ enum Move {
     Stay,
     First,
     Last,
-    /// To the first key that is not less than the given one.
+    /// Moves to the first key that is not less than the given one.
     Seek,
-    /// To the first key after the given one.
+    /// Moves to the first key after the given one.
     After,
-    /// To the last key before the given one.
+    /// Moves to the last key before the given one.
     Before,
 }
 

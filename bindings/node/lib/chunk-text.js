@@ -1,7 +1,7 @@
 'use strict'
 
-// Bytes that become a string at once. A part of a string keeps the whole one in memory, so a program
-// that keeps one key keeps so many bytes.
+// Maximum number of bytes that become one string. A part of a string keeps the whole one in memory,
+// so a program that keeps one key keeps up to this number of bytes.
 const TEXT_BYTES = 1024
 
 /**

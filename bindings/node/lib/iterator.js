@@ -21,7 +21,7 @@ const GROWTH = 4
 // Greatest count that the native part takes. It is far above the number of entries of a chunk.
 const MAX_NATIVE_COUNT = 0x7fffffff
 
-// A chunk ends after the entry with which it exceeds so many bytes.
+// A chunk ends after the entry with which it exceeds this number of bytes.
 const DEFAULT_CHUNK_BYTES = 65536
 
 // Words before the lengths of a chunk: the number of entries, and flags.

@@ -4,8 +4,8 @@
 // runs before every timer and socket, so that a loop of such promises would starve them.
 const BUDGET_MS = 1
 
-// Bytes of keys and values between two looks at the clock. A look takes about 40 ns, and so many
-// bytes are copied in less than 0.1 ms.
+// Bytes of keys and values between two looks at the clock. A look takes about 40 ns, and a copy of
+// this number of bytes takes less than 0.1 ms.
 const BYTES_PER_LOOK = 16384
 
 // Bytes that an answer counts, besides those of its key and value.
@@ -23,7 +23,7 @@ function beginTurn () {
 }
 
 /**
- * Returns true if the main thread may answer a call of about so many bytes in this turn of the
+ * Returns true if the main thread may answer a call of about `bytes` bytes in this turn of the
  * event loop. All databases of the thread share the time.
  */
 function mayAnswer (bytes) {

@@ -50,7 +50,7 @@ const forgottenDatabases = new FinalizationRegistry(async db => {
   try {
     await binding.close(db)
   } catch {
-    // The program has closed it before, or nobody could receive the error.
+    // The program has closed it before, or no caller can receive the error.
   }
 })
 

@@ -20,7 +20,7 @@ struct Shared {
 /// path.
 static SHARED: Mutex<BTreeMap<PathBuf, Arc<Mutex<Shared>>>> = Mutex::new(BTreeMap::new());
 
-/// How a database is opened.
+/// Mode of an open.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Reads and writes. The database is open nowhere else yet.
@@ -28,7 +28,7 @@ pub(crate) enum Mode {
     /// Reads and writes, perhaps together with earlier openers of the same process.
     Shared,
     ReadOnly,
-    /// Reads beside a writer in another process, at most so much older than its state.
+    /// Reads beside a writer in another process. The time is the maximum age of the state.
     Follower(Duration),
 }
 
@@ -84,7 +84,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // The environment ends without a close: nobody could receive the error, and the log keeps
+        // The environment ends without a close. No caller can receive the error, and the log keeps
         // all writes.
         let _ = self.close();
     }

@@ -16,7 +16,7 @@ const IS_LAST: u32 = 1;
 /// Flag of a chunk: all bytes of keys and values are ASCII.
 const IS_ASCII: u32 = 2;
 
-/// Which parts of an entry a caller wants, and in which order it wants the entries.
+/// Parts of an entry that a caller wants, and the order in which it wants the entries.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanParts {
     pub(crate) keys: bool,

@@ -20,7 +20,7 @@ const CHUNK_GROWTH: usize = 4;
 enum Anchor {
     Start,
     Stop,
-    /// Before the first key that is not less than this one.
+    /// Place before the first key that is not less than this one.
     Key(Vec<u8>),
 }
 
@@ -28,9 +28,9 @@ enum Anchor {
 #[derive(PartialEq)]
 enum Place {
     Unknown,
-    /// At the entry after the chunk, or beyond the last entry.
+    /// Entry after the chunk, or the place beyond the last entry.
     AfterChunk,
-    /// At the entry before the chunk, or before the first entry.
+    /// Entry before the chunk, or the place before the first entry.
     BeforeChunk,
 }
 

@@ -16,8 +16,9 @@ use terrace_sync::{Arc, ArcSwapOption, AtomicU64, Guard, Mutex, Ordering, Weak};
 
 use crate::error::{ClosedError, Result, exception};
 
-/// All handles of the process, by address.
+/// All handles of the process, by their numbers.
 static OPEN: Mutex<Option<HashMap<u64, Weak<Handle>>>> = Mutex::new(None);
+/// Number for the next handle or registered object.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
 /// An object that the close of its database ends.

@@ -30,7 +30,7 @@ func badgerOptions(dir string, settings Settings) badger.Options {
 		opts = opts.WithBlockCacheSize(int64(*settings.CacheBytes))
 	}
 	if settings.FilterBits != nil && *settings.FilterBits > 0 {
-		// Share of false positives of a Bloom filter with so many bits per key.
+		// Share of false positives of a Bloom filter with this number of bits per key.
 		opts = opts.WithBloomFalsePositive(math.Pow(0.6185, float64(*settings.FilterBits)))
 	}
 	if settings.Compression != nil {
@@ -144,7 +144,7 @@ type badgerCursor struct {
 	value   []byte
 }
 
-// turn makes iter one of the direction.
+// turn creates iter, or replaces it if it has the other direction.
 func (c *badgerCursor) turn(reverse bool) {
 	if c.iter != nil && c.reverse == reverse {
 		return

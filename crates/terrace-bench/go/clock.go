@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// clock says in Go what src/run/clock.rs says in Rust: the processor's counter where the system keeps its own time by
-// it, because it is read once for each operation, and else the system's clock.
+// clock is the clock of a phase, the same as in src/run/clock.rs. It reads the processor's counter if the counter is
+// the system's clock source, and otherwise the system's clock. A worker reads it once for each operation, so it must be
+// fast.
 type clock struct {
 	start moment
 	rate  uint64 // nanoseconds of 2^32 ticks; 0 if the system's clock is read
 }
 
-// learnRate takes some hundredths of a second, once.
+// learnRate returns the length of a tick as clock.rate. The first call of the process measures it, which takes learning.
 var learnRate = sync.OnceValue(func() uint64 {
 	if !isTheSystems() {
 		return 0
@@ -30,11 +31,13 @@ var learnRate = sync.OnceValue(func() uint64 {
 	return rate
 })
 
-const learning = 20 * time.Millisecond // long beside what may lie between the two readings of a moment
+// learning is the time between the two moments that learnRate compares. It is long compared with the time between the
+// two readings of a moment.
+const learning = 20 * time.Millisecond
 
 func startClock() clock { return clock{rate: learnRate(), start: now()} }
 
-// since is the time since the start.
+// since returns the time since the start.
 func (c *clock) since() time.Duration {
 	if c.rate == 0 {
 		return time.Since(c.start.time)
@@ -47,7 +50,7 @@ func (c *clock) scale(ticks uint64) time.Duration {
 	return time.Duration(high<<32 | low>>32)
 }
 
-// agrees refuses what was measured if the system's clock says something else.
+// agrees returns an error if the counter and the system's clock disagree by more than 1 % and 1 ms.
 func (c *clock) agrees() error {
 	now := now()
 	system := now.time.Sub(c.start.time)
@@ -57,13 +60,14 @@ func (c *clock) agrees() error {
 	return fmt.Errorf("wrong time: the processor's counter says %v, the system's clock %v", c.scale(now.ticks), system)
 }
 
-// moment is the same by both clocks.
+// moment is a reading of both clocks at nearly the same time.
 type moment struct {
 	time  time.Time
 	ticks uint64
 }
 
-// now reads the clocks one after the other; of several attempts it takes the one with the least between them.
+// now reads both clocks, one after the other, eight times. It returns the attempt with the least time between both
+// readings.
 func now() (best moment) {
 	least := time.Duration(1<<63 - 1)
 	for range 8 {
@@ -75,7 +79,7 @@ func now() (best moment) {
 	return best
 }
 
-// isTheSystems says whether the system has found the counter fit for its own time.
+// isTheSystems returns whether the processor's counter is the system's clock source.
 func isTheSystems() bool {
 	if runtime.GOARCH != "amd64" {
 		return false

@@ -129,7 +129,7 @@ func several(next func() uint64) string {
 	return strings.Join(numbers, " ")
 }
 
-// operations are those of a thread: "1 {phase}" asks for those of thread 1.
+// operations returns the operations of one thread: "1 {phase}" asks for the operations of thread 1.
 func operations(t *testing.T, input string) string {
 	thread, description, _ := strings.Cut(input, " ")
 	phase := Phase{Num: 10, Keyspace: 1000, Threads: 2, Seed: 301, SeekNext: 10}

@@ -28,7 +28,7 @@ func bucket(ns uint64) int {
 	return (shift+1)<<bucketBits + int(ns>>shift) - each
 }
 
-// upper is the greatest latency that a bucket counts.
+// upper returns the greatest latency in nanoseconds that bucket counts.
 func upper(bucket int) uint64 {
 	shift, place := bucket>>bucketBits, uint64(bucket%each)
 	if shift == 0 {
@@ -37,7 +37,7 @@ func upper(bucket int) uint64 {
 	return (each+place+1)<<(shift-1) - 1 // the last one's wraps to the greatest number, as it must
 }
 
-// record counts times operations that took this long each.
+// record counts operations of equal latency: their number is times, and each of them took took.
 func (h *Histogram) record(took time.Duration, times uint64) {
 	ns := uint64(took)
 	h.counts[bucket(ns)] += times
@@ -55,7 +55,7 @@ func (h *Histogram) add(other *Histogram) {
 	h.max = max(h.max, other.max)
 }
 
-// percentile is the latency that the share of all did not exceed.
+// percentile returns the latency in nanoseconds that this share of the operations did not exceed.
 func (h *Histogram) percentile(share float64) uint64 {
 	rank := max(uint64(math.Ceil(float64(h.count)*share)), 1)
 	seen := uint64(0)
@@ -67,7 +67,7 @@ func (h *Histogram) percentile(share float64) uint64 {
 	return h.max
 }
 
-// Latency is how a result tells a histogram.
+// Latency is the summary of a histogram in a result. src/report/model.rs defines its fields.
 type Latency struct {
 	P50       uint64      `json:"p50"`
 	P90       uint64      `json:"p90"`

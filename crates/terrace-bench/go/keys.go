@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// SplitMix64 is the one source of randomness. This file says in Go what src/workload/keys.rs says in Rust;
-// tests/generators.txt holds both to the same numbers.
+// SplitMix64 generates all random numbers of a workload. This file generates the same keys and values as
+// src/workload/keys.rs. Tests of both programs compare them with tests/generators.txt.
 type SplitMix64 struct{ state uint64 }
 
 func (s *SplitMix64) number() uint64 {
@@ -17,10 +17,11 @@ func (s *SplitMix64) number() uint64 {
 	return z ^ z>>31
 }
 
-// fraction is the next number as one in [0, 1).
+// fraction returns the next number in [0, 1).
 func (s *SplitMix64) fraction() float64 { return float64(s.number()>>11) / (1 << 53) }
 
-// eight digits are written and read at once; src/workload/keys.rs shows how.
+// Eight digits are written and read in one step; src/workload/keys.rs shows how. eight is 10^8, and zeros is the digit 0
+// eight times.
 const (
 	eight = 100_000_000
 	zeros = 0x3030303030303030
@@ -47,10 +48,10 @@ func eightDigits(n uint64) uint64 {
 	return tens | (twos-10*tens)<<8 | zeros
 }
 
-// makeMissing makes key one that nobody put, beside the one it is.
+// makeMissing turns key into a key that was never put and sorts next to the original key.
 func makeMissing(key []byte) { key[len(key)-1] = '.' }
 
-// readKey is the number that key was made of, if it was.
+// readKey returns the number of key. ok is false if key is not a key of a number.
 func readKey(key []byte) (n uint64, ok bool) {
 	for ; len(key) >= 8; key = key[8:] {
 		next, ok := readEight(binary.LittleEndian.Uint64(key))
@@ -78,12 +79,12 @@ func readEight(digits uint64) (n uint64, ok bool) {
 	return (fours*10_000 + fours>>32) & 0xffffffff, true
 }
 
-// uniqueOf is how many bytes of a value of size come before it repeats itself.
+// uniqueOf returns the number of bytes before a value of size bytes repeats itself.
 func uniqueOf(size int, compress float64) int {
 	return min(max(int(float64(size)*compress), 8), size)
 }
 
-// writeValue fills value with the only one that n ever has.
+// writeValue fills value with the value of n, which is always the same.
 func writeValue(n uint64, compress float64, value []byte) {
 	unique := uniqueOf(len(value), compress)
 	words := SplitMix64{n ^ 0x5bd1e995}
@@ -101,7 +102,8 @@ func writeValue(n uint64, compress float64, value []byte) {
 	}
 }
 
-// matches says whether value is the one of n. What repeats itself is what it was so many bytes before.
+// matches returns true if value is the value of n. The first bytes are unique, and the value repeats
+// them up to its end.
 func matches(n uint64, compress float64, value []byte) bool {
 	unique := uniqueOf(len(value), compress)
 	words := SplitMix64{n ^ 0x5bd1e995}
@@ -123,7 +125,8 @@ const theta = 0.99
 
 func newZipf(items uint64) Zipf { return zipfWithZeta(float64(items), zeta(items)) }
 
-// zipfToScramble has so many ranks that each key gets some from all over; the sum is YCSB's constant.
+// zipfToScramble returns ranks for keys that are scrambled. It has 10^10 ranks, so that each key gets
+// ranks of every frequency. The sum is YCSB's constant.
 func zipfToScramble() Zipf { return zipfWithZeta(1e10, 26.46902820178302) }
 
 func zipfWithZeta(items, zetaOfItems float64) Zipf {
@@ -150,7 +153,7 @@ func (z Zipf) rank(random *SplitMix64) uint64 {
 	return min(uint64(rank), uint64(z.items)-1)
 }
 
-// toAlpha is x to the power of 1/(1-theta) = 100, by products: powers are not rounded alike in all languages.
+// toAlpha returns x to the power of 1/(1-theta) = 100. It multiplies, because languages round powers differently.
 func toAlpha(x float64) float64 {
 	square := func(x float64) float64 { return x * x }
 	x4 := square(square(x))
@@ -158,7 +161,7 @@ func toAlpha(x float64) float64 {
 	return square(x32) * x32 * x4
 }
 
-// scramble is the key number of a rank: FNV-1a of its bytes, without the sign, modulo keyspace.
+// scramble returns the key number of a rank: FNV-1a of its bytes, without the sign, modulo keyspace.
 func scramble(rank, keyspace uint64) uint64 {
 	hash := uint64(0xcbf29ce484222325)
 	for shift := 0; shift < 64; shift += 8 {

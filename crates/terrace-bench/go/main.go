@@ -1,4 +1,5 @@
-// Measures goleveldb and Pebble for `terrace bench`: reads a run request, executes its phases, and reports the results.
+// Measures goleveldb, Pebble and Badger for `terrace bench`: reads a run request, executes its phases, and reports the
+// results.
 //
 //	stdin    {"engine":"pebble","dir":"...","settings":{...},"phases":[{"row":0,"workload":{...}},...]}
 //	stdout   {"tick":{"row":0,"done":1,"of":9}}   now and then
@@ -58,7 +59,7 @@ func run() error {
 	return place.close()
 }
 
-// tell executes phase and reports its progress meanwhile.
+// tell executes phase and reports its progress while it runs.
 func (p *place) tell(row int, phase *Phase) (Result, error) {
 	shared := &shared{phase: phase}
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -89,5 +90,6 @@ type tick struct {
 	Of   uint64 `json:"of"`
 }
 
-// say writes one line. Errors are ignored, because the reader is gone then.
+// say writes a message as one line to standard output. It ignores errors, because a write fails only if nobody reads
+// the output any more.
 func say(what string, value any) { _ = json.NewEncoder(os.Stdout).Encode(map[string]any{what: value}) }

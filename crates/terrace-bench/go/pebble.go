@@ -192,7 +192,7 @@ type pebbleCursor struct{ *pebble.Iterator }
 func (c pebbleCursor) Seek(key []byte) bool   { return c.SeekGE(key) }
 func (c pebbleCursor) Value() ([]byte, error) { return c.ValueAndErr() }
 
-// silent is a log that nobody reads; what Pebble calls fatal still ends the program.
+// silent is a log that discards its messages. A fatal error of Pebble still ends the program.
 type silent struct{}
 
 func (silent) Infof(string, ...any)                {}

@@ -57,7 +57,7 @@ var (
 	orders = []string{"seq", "reverse", "random", "hot", "missing", "zipf", "latest"}
 )
 
-// place is an engine with its directory, and the database if it is open.
+// place is an engine, the directory of its database, and the database if it is open.
 type place struct {
 	open     open
 	dir      string
@@ -199,7 +199,7 @@ func (p *place) work(phase *Phase, ops []*Ops, shared *shared) (*tally, error) {
 	return sum, errors.Join(err, besideErr, shared.clock.agrees())
 }
 
-// besides is the state of the concurrent writers, whose operations have no end.
+// besides returns the state of the concurrent writers, which write until the phase ends.
 func besides(threads *shared) *shared {
 	phase := threads.phase.withoutTime()
 	phase.Kind, phase.Order, phase.Num, phase.Seed = "put", "random", math.MaxUint64, phase.Seed+phase.Threads
@@ -239,7 +239,7 @@ func (c *crew) join() (*tally, error) {
 	return sum, errors.Join(distinct(c.failures)...)
 }
 
-// distinct returns the errors without those whose text another one before has.
+// distinct returns the errors, and only the first of several with the same text.
 func distinct(failures []error) []error {
 	seen := map[string]bool{}
 	var rest []error

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// Resource usage of this process, as in src/run/resources.rs. A nil is a counter that the system does not provide.
+// This file measures the resource usage of this process, as src/run/resources.rs does. A nil result means that the
+// system does not provide the counter.
 
-// counters are those that only grow.
+// counters are the measurements that only grow.
 type counters struct {
 	cpu         time.Duration // of all threads
 	deviceBytes *uint64
@@ -32,7 +33,7 @@ func (c counters) deviceBytesSince(before counters) *uint64 {
 	return &more
 }
 
-// cpuTime can't fail: the system knows what it is asked for, and the room is there.
+// cpuTime returns the processor time of all threads. getrusage cannot fail with these arguments.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
@@ -49,7 +50,7 @@ func deviceBytes() *uint64 {
 	return &left
 }
 
-// field is the number on the line that begins with name.
+// field returns the number on the line that begins with name.
 func field(text []byte, name string) *uint64 {
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		rest, found := strings.CutPrefix(lines.Text(), name)
@@ -74,7 +75,7 @@ func peakMemory() *uint64 {
 	return peak
 }
 
-// space is the disk space of the files below dir.
+// space returns the disk space in bytes of the files below dir.
 func space(dir string) *uint64 {
 	sum := uint64(0)
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {

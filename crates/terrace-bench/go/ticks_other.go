@@ -2,5 +2,5 @@
 
 package main
 
-// ticks is nothing here: the system's clock is read.
+// ticks is not used on this architecture, where a clock reads the system's clock.
 func ticks() uint64 { return 0 }

@@ -25,7 +25,7 @@ func (w *Windows) add(other Windows) {
 	}
 }
 
-// reach makes it at least length windows long.
+// reach appends windows without operations until there are at least length windows.
 func (w *Windows) reach(length int) {
 	for len(*w) < length {
 		*w = append(*w, 0)

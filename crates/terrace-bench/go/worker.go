@@ -360,7 +360,7 @@ type scannedEntries struct {
 	ends  []entryEnds
 }
 
-// entryEnds is where key and value of an entry end.
+// entryEnds holds the ends of the key and of the value of an entry in the copied bytes.
 type entryEnds struct{ key, value int }
 
 func (e *scannedEntries) clear()     { e.bytes, e.ends = e.bytes[:0], e.ends[:0] }

@@ -389,8 +389,8 @@ pub(crate) struct MemoryArgs {
     /// by the write rate; 32MiB for serve]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     write_buffer: Option<u64>,
-    /// Memory budget for memtables, block cache and open tables together, 2MiB or more [default: no
-    /// limit; half of the process's memory limit if that is less than 512MiB]
+    /// Memory budget for memtables, block cache and open tables together, 2MiB or more [default: at
+    /// most half of the memory of the process]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::fs::LockMode;
 
-/// Held locks, by the identity of the locked file.
+/// Table of the held locks, by the identity of the locked file.
 #[derive(Debug)]
 pub(crate) struct LockTable<Id> {
     locks: BTreeMap<Id, LockState>,

@@ -47,7 +47,7 @@ pub enum Effect {
 /// One operation of a history.
 #[derive(Debug, Clone)]
 pub struct Operation {
-    /// In words, for a person.
+    /// Description in words, for a person.
     pub name: String,
     /// Time of the invocation.
     pub invoked_at: u64,
@@ -71,7 +71,7 @@ pub enum Verdict {
     Undecided,
 }
 
-/// Checks a history of `keys` keys, all missing at the start, in at most `patience` steps.
+/// Checks a history of `keys` keys, all missing at the start, in at most `step_budget` steps.
 pub fn check_linearizable(operations: &[Operation], keys: usize, step_budget: usize) -> Verdict {
     let mut search = Search::new(operations, keys, step_budget);
     match search.search() {

@@ -32,8 +32,9 @@ const COMMANDS: u32 = 8;
 const STEP_BUDGET: usize = 2_000_000;
 /// Maximum time of a reply, beyond every fault of the tests.
 const REPLY_TIME: Duration = Duration::from_secs(150);
-/// Pause before another connection, and the maximum number of connections for an operation.
+/// Pause before another connection.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
+/// Maximum number of connections for an operation.
 const CONNECTIONS: u32 = 500;
 /// Script that writes its first key and returns the earlier values of all keys.
 const SCRIPT: &str =
@@ -54,7 +55,7 @@ pub struct Recorded {
     pub conflicts: u64,
 }
 
-/// How far the search for an order has come.
+/// Result of the search for an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
     /// One order explains all operations.
@@ -360,7 +361,7 @@ enum Form {
     /// One command, and a script for an update.
     Plain,
     Multi,
-    /// Only an update has this form. The others are plain.
+    /// WATCH, reads and MULTI for an update. The other operations are plain.
     Watch,
 }
 

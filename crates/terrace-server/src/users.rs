@@ -23,8 +23,9 @@ const DEFAULT_PARAMS: (u32, u32, u32) = (19 << 10, 2, 1);
 const MAX_MEMORY: u32 = 1 << 18;
 /// Maximum number of passes and of lanes of a hash in the configuration.
 const MAX_PASSES: u32 = 16;
-/// Length of a salt and of a hash, in bytes.
+/// Length of a salt, in bytes.
 const SALT_LEN: usize = 16;
+/// Length of a hash, in bytes.
 const HASH_LEN: usize = 32;
 /// Maximum number of denials in ACL LOG.
 const MAX_DENIALS: usize = 128;

@@ -21,8 +21,10 @@ use crate::error::{Error, Result};
 use crate::key_range::{KeyRange, successor};
 use crate::store::{Limits, Store, StoreIterator, StoreSnapshot};
 
-/// Entries and bytes of a batch. Larger batches are hardly faster, and an interrupted one is lost.
+/// Maximum number of entries of a batch. Larger batches are hardly faster, and an interrupted one
+/// is lost.
 const BATCH_OPERATIONS: usize = 1000;
+/// Maximum size of a batch in bytes.
 const BATCH_BYTES: usize = 1 << 20;
 /// Maximum number of bytes of a key in a message.
 const SHOWN_KEY: usize = 64;

@@ -64,12 +64,15 @@ pub(crate) struct PagedCursor<S> {
     page: Page,
     /// Index of the current entry in the page. None: the cursor is invalid.
     index: Option<usize>,
-    /// Whether entries may exist before and after the page.
+    /// True if entries may exist before the page.
     has_before: bool,
+    /// True if entries may exist after the page.
     has_after: bool,
-    /// Direction and limit of the last request.
+    /// Direction of the last request.
     direction: Direction,
+    /// Maximum number of entries of the last request.
     limit: usize,
+    /// Page that was requested before the cursor needs it.
     ahead: Option<(PageRequest, PendingPage)>,
     error: Option<Error>,
 }

@@ -55,17 +55,18 @@ struct Participant {
 
 struct Registry {
     last_id: u64,
-    /// In the order of their ranks.
+    /// Participants in the order of their ranks.
     participants: Vec<Participant>,
     /// Number of participants at which the dropped ones are removed.
     prune_at: usize,
 }
 
-/// A thread takes no other lock while it holds this one, except for a thread that forks.
+/// All participants. A thread takes no other lock while it holds this one, except for a thread that
+/// forks.
 static PARTICIPANTS: Mutex<Registry> =
     Mutex::new(Registry { last_id: 0, participants: Vec::new(), prune_at: 16 });
 
-/// Held during the initialization of a static or a cell that a child may need.
+/// Lock that is held during the initialization of a static or a cell that a child may need.
 static INITIALIZATION: Mutex<()> = Mutex::new(());
 
 /// Locks of a thread that forks.

@@ -1,10 +1,10 @@
 //! Locks, atomics and threads in one module, so that a model checker can replace them.
 //!
 //! ```text
-//!   feature    Mutex, Condvar                  atomics   ArcSwap            HazardCell   threads
-//!   none       std, through `native_locks`    std       arc_swap           `hazard`     std
-//!   loom       loom, through `model_locks`     loom      `model_arc_swap`   `hazard`     loom
-//!   shuttle    shuttle, through `model_locks`  shuttle   `model_arc_swap`   `hazard`     shuttle
+//!   feature   Mutex, Condvar                  atomics   ArcSwap            HazardCell   threads
+//!   none      std, through `native_locks`     std       arc_swap           `hazard`     std
+//!   loom      loom, through `model_locks`     loom      `model_arc_swap`   `hazard`     loom
+//!   shuttle   shuttle, through `model_locks`  shuttle   `model_arc_swap`   `hazard`     shuttle
 //! ```
 //!
 //! The interface is that of parking_lot and arc_swap. The product uses the first row: re-exports,

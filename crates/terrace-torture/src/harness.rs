@@ -41,13 +41,13 @@ pub struct Harness {
     pub name: &'static str,
     /// Property that the attack tests, in one line.
     pub property: &'static str,
-    /// Property that the attack tests, in one line.
-    pub check_cases: u64,
     /// Number of cases in `check`. They take one or two seconds on two cores for most attacks, and
     /// tens of seconds for a few.
-    pub time_share: u32,
+    pub check_cases: u64,
     /// Share of the time of `torture`, relative to other attacks; 0 if no cases exist besides those
     /// of `check`.
+    pub time_share: u32,
+    /// Runs the case of a seed, whose number it receives. Returns the violation as an error.
     pub run: fn(u64, &Counters) -> Result<(), String>,
 }
 

@@ -153,14 +153,14 @@ pub struct Options {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompactionStyle {
-    /// While a load is running, that is while memtables fill within a second, compactions leave
-    /// more sorted runs and rewrite about half as many entries. Half a second after the load, they
-    /// continue as [`CompactionStyle::Leveled`], until the levels have the sizes that LevelDB
-    /// allows.
+    /// Lazy leveling while a load is running, that is while memtables fill within a second:
+    /// compactions leave more sorted runs and rewrite about half as many entries. Half a second
+    /// after the load, they continue as [`CompactionStyle::Leveled`], until the levels have their
+    /// target sizes.
     #[default]
     LazyLeveled,
-    /// Every level is several times larger than the level above, as in LevelDB. Scans merge the
-    /// fewest runs, also during a load.
+    /// Leveled compaction at all times: every level is several times larger than the level above,
+    /// as in LevelDB. Scans merge the fewest runs, also during a load.
     Leveled,
 }
 

@@ -51,7 +51,7 @@ pub(super) enum Runner {
     Emulator(&'static [&'static str]),
     /// Programs of Windows, which start each other without an emulator's name.
     Wine,
-    /// None here, for a reason.
+    /// No program on this machine, for this reason.
     None(&'static str),
 }
 

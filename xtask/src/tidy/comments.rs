@@ -13,9 +13,9 @@
 pub(super) struct Split {
     /// The line without comments, literals blanked.
     pub(super) code: String,
-    /// Only the comments.
+    /// Comments of the line.
     pub(super) comment: String,
-    /// Only the strings, a space between them. Byte strings are data and left out.
+    /// Strings of the line, a space between them. Byte strings are data and left out.
     pub(super) strings: String,
 }
 

@@ -14,7 +14,7 @@ const MEDIAN: usize = 7;
 const NINE_IN_TEN: usize = 20;
 /// Maximum for a single function, which is one screen.
 const LONGEST: usize = 60;
-/// How many of the longest functions the report lists.
+/// Number of the longest functions that the report lists.
 const LISTED: usize = 10;
 
 struct Function {

@@ -4,8 +4,8 @@
 //!   12  terrace-cli  terrace-capi  bindings/
 //!   11  terrace-bench  terrace-server
 //!   10  terrace-store
-//!    9  txn                                   .
-//!    8  db  destroy  verify  ...              .   modules of the crate `terrace`: a module may
+//!    9  txn  bulk_load                        .
+//!    8  db  verify  repair  ...               .   modules of the crate `terrace`: a module may
 //!    :                                        .   also import its left neighbours in its layer
 //!    3  sync  error  ...                      .
 //!    2  terrace-format

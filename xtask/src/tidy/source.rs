@@ -5,7 +5,7 @@ use super::paths::{self, Path};
 
 /// A Rust file.
 pub(super) struct Source {
-    /// From the root of the repository.
+    /// Path from the root of the repository.
     pub(super) path: String,
     /// Its lines, split into code and comments.
     pub(super) lines: Vec<Split>,

@@ -65,15 +65,15 @@ pub struct FoundEngine {
     pub has_transactions: bool,
     /// Optional kinds of operations that the adapter implements.
     pub optional_kinds: &'static [Kind],
-    /// How the engine's operations are executed.
+    /// Program that executes the engine's operations.
     pub runner: EngineRunner,
 }
 
-/// How an engine's operations are executed.
+/// Program that executes an engine's operations.
 pub enum EngineRunner {
-    /// By this program, in a new process.
+    /// This program, in a new process.
     InProcess(Box<dyn Engine>),
-    /// By another program, which uses the protocol of [`crate::run::protocol`].
+    /// Another program, which uses the protocol of [`crate::run::protocol`].
     External {
         /// Path of the program.
         program: PathBuf,

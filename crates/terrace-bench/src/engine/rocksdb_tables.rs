@@ -15,7 +15,7 @@ use super::{Change, Cursor, EntrySource, Result, Store};
 /// Bytes of keys and values in a table: RocksDB's default for a file of level 1.
 const TABLE_BYTES: usize = 64 << 20;
 
-/// Size of the WAL from which a checkpoint flushes the memtable: never, as Terrace's.
+/// Size of the WAL from which a checkpoint flushes the memtable: never, as with Terrace.
 const LOG_SIZE_FOR_FLUSH: u64 = u64::MAX;
 
 c_functions! {

@@ -191,9 +191,9 @@ pub struct Zipf {
 
 const THETA: f64 = 0.99;
 
-/// Number of ranks that YCSB scrambles: enough that ranks of all frequencies map to each key. The
-/// sum is YCSB's constant.
+/// Number of ranks that YCSB scrambles: enough that ranks of all frequencies map to each key.
 const SCRAMBLED_ITEMS: f64 = 1e10;
+/// Sum `zeta(SCRAMBLED_ITEMS)`, as YCSB states it.
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 
 impl Zipf {

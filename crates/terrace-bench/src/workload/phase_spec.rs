@@ -150,10 +150,10 @@ impl Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// Ascending.
+    /// Ascending key numbers.
     #[default]
     Seq,
-    /// Descending.
+    /// Descending key numbers.
     Reverse,
     /// Uniformly random.
     Random,

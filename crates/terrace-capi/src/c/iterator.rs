@@ -221,7 +221,7 @@ fn copy_entries(
             step(iterator);
         }
     });
-    // Pointers are copied_entries only now, because `copied_entries` no longer grows.
+    // Pointers are taken only now, because `copied_entries` no longer grows.
     let mut rest = &copied_entries[..];
     for (&(key_len, value_len), entry) in lens.iter().zip(entries) {
         let (key, after_key) = rest.split_at(key_len);

@@ -9,13 +9,13 @@ extern "C" fn leveldb_free(block: *mut c_void) {
     unsafe { libc::free(block) };
 }
 
-/// Version of LevelDB's interface.
+/// Major version of LevelDB's interface.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_major_version() -> c_int {
     1
 }
 
-/// Version of LevelDB's interface.
+/// Minor version of LevelDB's interface.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_minor_version() -> c_int {
     23

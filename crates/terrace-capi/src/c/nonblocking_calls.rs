@@ -14,9 +14,11 @@ use crate::ffi::{
     run_with_errptr, write_out_param,
 };
 
-/// Results of the calls that never wait. `TERRACE_WOULD_WAIT` of `include/terrace/terrace.h` is 2.
+/// Result of a call that never waits: the key is missing, or the call failed.
 const NO: u8 = 0;
+/// Result of a call that never waits: it succeeded.
 const YES: u8 = 1;
+/// `TERRACE_WOULD_WAIT` of `include/terrace/terrace.h`.
 const WOULD_WAIT: u8 = 2;
 
 /// Key of a get, and memory of the caller for its value.

@@ -112,7 +112,7 @@ extern "C" fn leveldb_options_set_max_open_files(options: Option<&mut OptionsHan
     update_options(options, |options| options.max_open_files = clamp_negative_to_0(files));
 }
 
-/// Null means a cache of the database's own.
+/// Null means the cache that the databases of the process share.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_cache(options: Option<&mut OptionsHandle>, cache: Option<&CacheHandle>) {
     update_options(options, |options| options.block_cache = cache.map(|cache| Arc::clone(&cache.0)));

@@ -22,6 +22,8 @@ extern "C" fn terrace_cxx_bytewise_successor(key: CxxSlice<'_>, into: CxxString)
     into.assign(&key);
 }
 
+/// Stores the Bloom filter of `keys` in `into`. `bits` are the bits for each key.
+///
 /// # Safety
 ///
 /// The contract; `keys` points to `count` keys.

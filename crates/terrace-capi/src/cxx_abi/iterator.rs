@@ -82,13 +82,13 @@ extern "C" fn terrace_cxx_seek<'a>(iterator: &'a mut CxxIterator, target: CxxSli
     move_iterator(iterator, |iterator| with_iterator!(iterator, inner => inner.seek(target)))
 }
 
-/// Does nothing if the iterator is not valid.
+/// Moves to the next entry. Does nothing if the iterator is not valid.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_next(iterator: &mut CxxIterator) -> CurrentEntry<'_> {
     move_iterator(iterator, |iterator| with_iterator!(iterator, inner => if inner.valid() { inner.next() }))
 }
 
-/// Does nothing if the iterator is not valid.
+/// Moves to the previous entry. Does nothing if the iterator is not valid.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_prev(iterator: &mut CxxIterator) -> CurrentEntry<'_> {
     move_iterator(iterator, |iterator| with_iterator!(iterator, inner => if inner.valid() { inner.prev() }))

@@ -11,8 +11,9 @@ use super::callbacks::{
 };
 use super::types::NullableUserObject;
 
-/// LevelDB's defaults in bytes. A value that equals its default is left to the engine to choose.
+/// LevelDB's default in bytes. For a value that equals its default, the engine's default applies.
 const LEVELDB_WRITE_BUFFER_SIZE: usize = 4 << 20;
+/// LevelDB's default in bytes.
 const LEVELDB_MAX_FILE_SIZE: usize = 2 << 20;
 
 /// Options as the C++ classes pass them. The library's own objects have no callbacks, so the engine

@@ -61,6 +61,8 @@ extern "C" fn terrace_cxx_file_sequential(
     with_file_system(path, report, opened, |fs, path| fs.open_sequential(path).map(boxed))
 }
 
+/// Reads `n` bytes from the current position, or fewer at the end of the file.
+///
 /// # Safety
 ///
 /// The contract; there is buffer for `n` bytes at `into`.
@@ -122,6 +124,8 @@ extern "C" fn terrace_cxx_file_random(
     })
 }
 
+/// Reads `n` bytes at `offset`, or fewer at the end of the file.
+///
 /// # Safety
 ///
 /// The contract; there is buffer for `n` bytes at `into`.
@@ -182,8 +186,8 @@ fn parent_directory(path: &Path) -> PathBuf {
     }
 }
 
-/// Syncs a directory. Without permission to read the directory it can't be result; its owner must
-/// then do that.
+/// Syncs a directory. A process without permission to read the directory cannot sync it. Its owner
+/// must then do that, so this is no error.
 fn sync_directory(fs: &dyn FileSystem, directory: &Path) -> Result<(), FileError> {
     match fs.sync_dir(directory) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),

@@ -7,7 +7,7 @@ use std::ffi::c_char;
 
 use super::{StatusError, catch_panic, malloc_c_string};
 
-/// Receives the text of a error.
+/// Receives the text of an error.
 pub type ErrPtr<'a> = Option<&'a mut *mut c_char>;
 
 /// Returns the result of `call`. If `call` fails or panics, stores the text in `errptr` and returns

@@ -19,6 +19,8 @@ const MALLOC_ALIGN: usize = 16;
 mod aligned {
     use std::alloc::Layout;
 
+    /// Returns a block, or null if there is no memory.
+    ///
     /// # Safety
     ///
     /// The alignment of `layout` is at least that of a pointer.
@@ -30,6 +32,8 @@ mod aligned {
         if failed == 0 { block.cast() } else { std::ptr::null_mut() }
     }
 
+    /// Frees a block of any alignment.
+    ///
     /// # Safety
     ///
     /// `block` comes from `malloc` or [`alloc`], and is not used again.
@@ -45,6 +49,8 @@ mod aligned {
 mod aligned {
     use std::alloc::Layout;
 
+    /// Returns a block, or null if there is no memory.
+    ///
     /// # Safety
     ///
     /// None beyond that of a layout: its alignment is a power of two.
@@ -53,6 +59,8 @@ mod aligned {
         unsafe { libc::aligned_malloc(layout.size(), layout.align()) }.cast()
     }
 
+    /// Frees a block of any alignment.
+    ///
     /// # Safety
     ///
     /// `block` comes from `malloc`, or from [`alloc`] for this layout, and is not used again.

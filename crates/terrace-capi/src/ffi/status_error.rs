@@ -22,7 +22,7 @@ use terrace::{Error, ErrorKind};
 /// An error to return: its kind, and its text without the prefix of the kind.
 #[derive(Debug, Clone)]
 pub struct StatusError {
-    /// Kind; each corresponds to one LevelDB status code.
+    /// Kind, which determines LevelDB's status code.
     pub kind: ErrorKind,
     /// Message without the prefix.
     pub message: String,

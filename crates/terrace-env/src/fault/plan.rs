@@ -46,9 +46,9 @@ pub enum FileOp {
     CreateDir,
     RemoveDir,
     Remove,
-    /// Matches the old or the new name.
+    /// Rename of a file. A rule matches the old or the new name.
     Rename,
-    /// Matches the old or the new name.
+    /// Hard link to a file. A rule matches the old or the new name.
     Link,
     SyncDir,
     Lock,

@@ -228,7 +228,7 @@ impl Drop for MemWritableFile {
 #[derive(Debug)]
 pub(super) struct MemLogFile {
     handle: MemFileHandle,
-    /// 0 for an appended log.
+    /// Size of the mapping in bytes, or 0 for an appended log.
     capacity: u64,
     closed: AtomicBool, // Accessed with the state locked.
 }

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use terrace_sync::{finish_fork_in_child, finish_fork_in_parent, prepare_fork};
 
-/// Relaxed: only the child changes it, while it has a single thread.
+/// Number of forks between the first process and this one. Relaxed: only the child changes it,
+/// while it has a single thread.
 static FORK_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Maximum time that a fork waits for the writers of all databases together. A writer holds its

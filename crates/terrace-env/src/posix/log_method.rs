@@ -21,7 +21,7 @@ pub(super) struct LogMethod {
 /// Magic numbers of `statfs`.
 #[cfg(target_os = "linux")]
 mod magic {
-    /// Also the number of ext2 and ext3.
+    /// Number of ext4, and also of ext2 and ext3.
     pub(super) const EXT4: u32 = 0xef53;
     pub(super) const TMPFS: u32 = 0x0102_1994;
     pub(super) const XFS: u32 = 0x5846_5342;

@@ -4,6 +4,7 @@
 //!   PosixFs --+-- open                opening and creation in a directory that may be hostile
 //!             +-- files               calls for sequential reads and buffered writes
 //!             +-- random_access_file  positioned reads: mapped | open | reopened for each read
+//!             +-- reopened_file       descriptor that is closed while nothing uses it
 //!             +-- file_identity       identity of files
 //!             +-- limits              maximum numbers of mapped and open files
 //!             +-- memory_limit        memory of the machine, the control group or the process

@@ -3,7 +3,7 @@
 //! ```text
 //!   C++ LevelDB   opens for writing, shares with readers only; locks all bytes
 //!   Chromium      opens for writing, shares with all; locks all bytes
-//!   Go LevelDB    shares with nobody, or with readers only
+//!   Go LevelDB    shares with no program, or with readers only
 //! ```
 //!
 //! Each of them opens the file for writing, which the sharing mode of Terrace refuses. A file that

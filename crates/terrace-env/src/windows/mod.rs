@@ -9,6 +9,7 @@
 //!               +-- names               removal and replacement of names, also of open files
 //!               +-- lock                database lock against every kind of LevelDB
 //!               +-- calls               calls of the system that the standard library lacks
+//!               +-- platform            functions of `posix/platform/`, as far as Windows has them
 //!               +-- system_errors       errors that the rest of the crate distinguishes
 //! ```
 //!

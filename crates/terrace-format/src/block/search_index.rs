@@ -23,8 +23,9 @@ use crate::key_order::{common_prefix_len, head, lower_bound_by_head};
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SearchIndex {
     num_entries: u16,
-    /// Offset within the contents, and length, of the common prefix of all keys.
+    /// Offset of the common prefix of all keys within the contents.
     prefix_offset: u16,
+    /// Length of the common prefix of all keys.
     prefix_len: u16,
     /// Size of the heads and the offsets, in bytes.
     size: u32,
@@ -63,8 +64,9 @@ impl SearchIndex {
 
 /// Search index under construction, before the block has memory for it.
 pub(super) struct SearchIndexBuilder {
-    /// Offset within the contents, and length, of the common prefix of all keys.
+    /// Offset of the common prefix of all keys within the contents.
     prefix_offset: u16,
+    /// Length of the common prefix of all keys.
     prefix_len: u16,
     entries: HeadsAndOffsets,
 }

@@ -3,8 +3,8 @@
 //! On a database, EXEC takes the whole gate. On a shared store, it takes the locks of its keys, and
 //! a conflict with another front end repeats it.
 //!
-//! EXEC runs the queue on one view, and commits one batch. Therefore other
-//! clients, and a crash, see all of its writes or none.
+//! EXEC runs the queue on one view, and commits one batch. Therefore other clients, and a crash,
+//! see all of its writes or none.
 
 use std::sync::atomic::Ordering;
 

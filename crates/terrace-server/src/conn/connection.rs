@@ -55,7 +55,7 @@ struct Connection {
     shared: Arc<Shared>,
     worker: Rc<Worker>,
     stream: Stream,
-    /// Not here while a thread of the slow pool has it.
+    /// State of the client. A thread of the slow pool may have it in the meantime.
     session: Box<Session>,
     accepted_at: Instant,
     /// Time of the last byte of input.

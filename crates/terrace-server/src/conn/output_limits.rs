@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60
-//!          |  \ \----- seconds
-//!          |   \------ soft limit: the client is disconnected when it is exceeded for so long
+//!          |  \ \----- time in seconds
+//!          |   \------ soft limit: the client is disconnected when it is exceeded for this time
 //!          hard limit: the client is disconnected at once; 0 for none
 //! ```
 
@@ -15,9 +15,9 @@ use super::client::ClientType;
 /// Limit on the unsent output of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OutputLimit {
-    /// Bytes above which the client is disconnected at once, or 0.
+    /// Bytes above which the client is disconnected at once, or 0 for no limit.
     pub(crate) hard: usize,
-    /// Bytes that the client may exceed for [`OutputLimit::soft_seconds`], or 0.
+    /// Bytes that the client may exceed for [`OutputLimit::soft_seconds`], or 0 for no limit.
     pub(crate) soft: usize,
     pub(crate) soft_seconds: u64,
 }
@@ -82,7 +82,7 @@ impl ClassLimit {
 /// Limits of all classes.
 #[derive(Debug)]
 pub(crate) struct OutputLimits {
-    /// By the number of the class.
+    /// Limits by the number of the class.
     limits: [ClassLimit; 3],
 }
 

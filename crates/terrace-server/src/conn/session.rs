@@ -89,7 +89,7 @@ pub(crate) struct Session {
     pub(crate) is_authenticated: bool,
     pub(crate) is_resp3: bool,
     pub(crate) database: u8,
-    /// Name of the last command.
+    /// User whose rights the commands of the client have.
     pub(crate) user: Arc<User>,
     /// Last command, with its slot in the table.
     pub(crate) last_command: Option<(&'static Command, usize)>,
@@ -99,9 +99,10 @@ pub(crate) struct Session {
     pub(crate) has_replied_error: bool,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) multi: Option<Multi>,
+    /// Keys of WATCH.
     pub(crate) watched: Vec<WatchedKey>,
     pub(crate) mark: Mark,
-    /// The same keys with their states in a shared store.
+    /// Keys of WATCH with their states in a shared store.
     pub(crate) store_watches: Vec<StoreWatch>,
     /// Channels, patterns and shard channels.
     pub(crate) subscriptions: [BTreeSet<Vec<u8>>; 3],
@@ -242,7 +243,8 @@ impl Session {
         }
     }
 
-    /// Ends the wait for an element with the bytes `reply`, unless another thread has ended it.
+    /// Ends the wait for an element with the reply that `write` appends, unless another thread has
+    /// ended it.
     pub(crate) fn cancel_blocked(&mut self, shared: &Shared, write: impl FnOnce(&mut Reply)) {
         let Some(blocked) = &mut self.blocked else { return };
         // The other thread is sending its reply.

@@ -45,7 +45,7 @@ impl CommandTotals {
 /// Counts of all commands. A command is known by its slot in the table of commands.
 #[derive(Debug)]
 pub(crate) struct CommandTimes {
-    /// By thread and slot. A thread creates the counts of a command at its first execution.
+    /// Counts by thread and slot. A thread creates the counts of a command at its first execution.
     threads: Vec<Vec<OnceLock<Box<ThreadCounts>>>>,
 }
 

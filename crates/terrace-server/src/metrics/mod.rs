@@ -1,8 +1,8 @@
 //! Measurements of the server: counts, durations, slow commands.
 //!
 //! ```text
-//!   turn   one look at the clock per command -> CommandTimes -> INFO, LATENCY, /metrics
-//!                                            \-> SlowLog, LatencyEvents
+//!   turn   one look at the clock per command,  -> CommandTimes -> INFO, LATENCY, /metrics
+//!          or per group of short commands      \-> SlowLog, LatencyEvents
 //! ```
 //!
 //! Each thread counts in memory of its own, so that threads share no cache line here.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   hour   3,600 rows ──┐
-//!   week  10,080 rows ──┴── 18 columns of 4 bytes, and a time: about 1 MiB
+//!   week  10,080 rows ──┴── 17 columns of 4 bytes, and a time: about 1 MiB
 //! ```
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use serde::ser::{SerializeSeq, Serializer};
 
 use super::sample::Sample;
 
-/// Names of the columns.
+/// Names of the columns, with that of the time.
 pub(super) static COLUMNS: &[&str] = &[
     "at",
     "reads",
@@ -52,7 +52,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Milliseconds since 1970.
+    /// Time of the row, in milliseconds since 1970.
     pub(super) fn at(&self) -> u64 {
         self.at
     }

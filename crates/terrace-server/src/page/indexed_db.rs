@@ -123,8 +123,9 @@ impl Ids {
 
 /// Name of an object store, as the metadata of its database has it: UTF-16, big-endian.
 fn object_store_name(store: &Store, database: u64, number: u64) -> Option<String> {
-    /// Type of the metadata of object stores, and their property "name".
+    /// Type of the metadata of object stores.
     const OBJECT_STORE: u8 = 50;
+    /// Property "name" of an object store.
     const NAME: u8 = 0;
     let mut key = Ids { numbers: [database, 0, 0], len: 3 }.encode(3);
     key.push(OBJECT_STORE);

@@ -29,9 +29,11 @@ pub(super) struct Sample {
     pub(super) writes: f64,
     pub(super) failed_writes: f64,
     pub(super) commands: f64,
-    /// Microseconds, or None without commands; so are the next two.
+    /// Median time of a command in microseconds, or None without commands.
     pub(super) p50_us: Option<f64>,
+    /// 99th percentile of the times in microseconds, or None without commands.
     pub(super) p99_us: Option<f64>,
+    /// Time of the longest command in microseconds, or None without commands.
     pub(super) longest_us: Option<f64>,
     pub(super) clients: usize,
     pub(super) blocked_clients: usize,

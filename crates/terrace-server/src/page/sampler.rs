@@ -11,7 +11,8 @@ use super::jobs::jobs;
 use super::levels::{follow_tables, start_edit_log};
 use super::sample::Totals;
 
-/// Pause between two looks at the events. Pages get at most so many messages about a job.
+/// Pause between two looks at the events. It limits the number of messages that pages get about a
+/// job.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Time of a sample.
 const SECOND: Duration = Duration::from_secs(1);

@@ -257,7 +257,7 @@ fn command(args: &LuaArgs<'_>, state: &ScriptState, host: &mut dyn Host) -> Resu
     Ok(value_of_reply(args.lua, reply, is_resp3).map_err(|error| format!("ERR {error}"))?.into())
 }
 
-/// redis.acl_check_cmd: the server has no rules for users of scripts.
+/// redis.acl_check_cmd: checks the name and the number of arguments, not the rights of the user.
 fn check(args: &LuaArgs<'_>, host: &dyn Host) -> Results {
     let (buffer, ranges) = encoded(args)?;
     if host.is_command(&buffer, &ranges) {

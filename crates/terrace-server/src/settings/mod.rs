@@ -23,7 +23,7 @@ use crate::store::{DATABASES, SyncMode};
 pub(crate) struct Settings {
     password: Mutex<Option<Arc<[u8]>>>,
     max_clients: AtomicUsize,
-    /// Seconds, or 0 for no limit.
+    /// Seconds after which an idle connection ends, or 0 for no limit.
     idle_timeout: AtomicU64,
     /// Values of the settings without effect that a client has changed.
     without_effect: Mutex<BTreeMap<&'static str, String>>,

@@ -14,12 +14,12 @@ use windows::SignalStreams;
 
 use crate::config::ServerConfig;
 
-/// Signals to the server.
+/// Signal to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerSignal {
-    /// The number of the signal.
+    /// Ends the server. The number is that of the signal.
     End(i32),
-    /// New certificates. Windows has no such signal.
+    /// Reloads the certificates. Windows has no such signal.
     #[cfg_attr(windows, allow(dead_code))]
     Reload,
 }

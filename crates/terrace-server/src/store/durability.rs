@@ -20,12 +20,12 @@ use super::Backend;
 /// Moment at which writes become safe against a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SyncMode {
-    /// Before the reply.
+    /// Writes are safe before their replies.
     Always,
-    /// Once a second.
+    /// Writes are safe after at most about one second.
     #[default]
     EverySecond,
-    /// When the system writes the file.
+    /// Writes are safe when the system has written the file.
     No,
 }
 

@@ -37,8 +37,9 @@ struct MemberWrite {
 /// Writes of a series before its commit, in the memory of a thread.
 #[derive(Debug, Default)]
 pub(super) struct Series {
-    /// Database and key of the last command that may be part of a series.
+    /// Database of the last command that may be part of a series.
     database: u8,
+    /// Key of the last command that may be part of a series.
     key: Vec<u8>,
     /// Object after the last command. None before the first read.
     object: Option<Object>,

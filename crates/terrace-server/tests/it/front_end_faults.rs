@@ -26,12 +26,13 @@ use crate::shared_store::{DISTRIBUTED, etcd_store, on_distributed_engines, split
 
 /// Operations in the histories that `make test` checks.
 const OPERATIONS: u64 = 1000;
-/// Life of a front end with the ledger, at first and at most.
+/// First life of a front end with the ledger.
 const FIRST_LIFE: Duration = Duration::from_millis(900);
+/// Longest life of a front end with the ledger.
 const MAX_LIFE: Duration = Duration::from_secs(60);
 /// Maximum memory of a front end after the faults, in bytes.
 const MAX_BYTES: usize = 512 << 20;
-/// Longest life of the front end that is killed.
+/// Longest life of the front end that is killed during a history, in milliseconds.
 const LIFE_MILLIS: u64 = 900;
 
 #[test]

@@ -12,8 +12,9 @@ use crate::shared_store::DISTRIBUTED;
 
 /// Clients that scan at the same time.
 const CLIENTS: usize = 1000;
-/// Keys of the store, and the length of their names: a scan of all has a reply of 500 KB.
+/// Number of keys of the store. A scan of all has a reply of 500 KB.
 const KEYS: usize = 1000;
+/// Length of the name of a key, in bytes.
 const NAME: usize = 500;
 /// Maximum memory beyond that of the idle clients, in bytes. All replies together have twice as
 /// many.

@@ -56,7 +56,7 @@ class Client {
     this.socket.on("error", () => {});
   }
 
-  // Counts whole replies: a line, or a line with a length and so many bytes.
+  // Counts whole replies: a line, or a line with a length and then this number of bytes.
   read(data) {
     this.rest = this.rest.length ? Buffer.concat([this.rest, data]) : data;
     let at = 0;
@@ -112,7 +112,7 @@ export class RealServer {
     return self;
   }
 
-  // Threads whose names begin with `threads` write so many bytes per second.
+  // Limits the writes of threads whose names begin with `threads` to `rate` bytes per second.
   slow(threads, rate) {
     writeFileSync(this.plan, `${threads} ${rate}\n`);
   }

@@ -97,7 +97,7 @@ pub(super) struct GroupedWrite {
 }
 
 impl From<Writes> for GroupedWrite {
-    /// Writes that depend on nothing, and whose position nobody gets.
+    /// Creates writes that depend on nothing, and whose position the caller does not get.
     fn from(writes: Writes) -> GroupedWrite {
         GroupedWrite { writes, ..GroupedWrite::default() }
     }

@@ -38,8 +38,9 @@ pub struct Engine {
     pub form: &'static str,
     /// One line about the engine.
     pub about: &'static str,
-    /// None: this build does not contain the engine, for the reason in the field after it.
+    /// Function that opens a store. None: this build does not contain the engine.
     open: Option<OpenStore>,
+    /// Reason for which this build does not contain the engine.
     missing: &'static str,
 }
 

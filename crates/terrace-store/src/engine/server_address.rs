@@ -13,8 +13,9 @@ const DEFAULT_PORT: &str = "2379";
 pub(super) const MAX_PREFIX: usize = 96;
 /// Maximum size of a file with a certificate, a key or a password, in bytes.
 const MAX_FILE: usize = 1 << 20;
-/// Seconds that a call may take, by default and at most.
+/// Default of the option `timeout` in seconds.
 const DEFAULT_TIMEOUT: u64 = 15;
+/// Maximum of the option `timeout` in seconds.
 const MAX_TIMEOUT: u64 = 3600;
 
 /// Returns true if `name` is a part of a prefix.

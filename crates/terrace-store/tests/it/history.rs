@@ -25,8 +25,9 @@ pub(crate) struct History {
     next_value: AtomicU32,
     operations: Mutex<Vec<Operation>>,
     transactions: Mutex<serializability::History>,
-    /// Writes that had no effect, and writes whose effect stays unknown.
+    /// Number of writes that had no effect.
     pub(crate) refused: AtomicU64,
+    /// Number of writes whose effect stays unknown.
     pub(crate) unknown: AtomicU64,
     pub(crate) conflicts: AtomicU64,
     is_ended: AtomicBool,

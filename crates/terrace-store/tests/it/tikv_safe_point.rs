@@ -8,7 +8,7 @@ use crate::tikv_double::{Double, has_double};
 
 /// Number of moves of the safe point that the test waits for.
 const MOVES: u64 = 4;
-/// Time within which they must happen: one each second.
+/// Time within which the moves must happen: one each second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn moves(double: &Double) -> u64 {

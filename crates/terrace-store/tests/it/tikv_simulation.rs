@@ -13,8 +13,9 @@ use crate::tikv_requests::{FULL, PAGE, counted, read, store_in_regions};
 
 /// Calls of each kind. One in four of them reads the pages of a scan.
 const CALLS: usize = 40;
-/// Threads that write in transactions, as many as a front end has, and transactions of each.
+/// Number of threads that write in transactions: as many as a front end has.
 const WRITERS: usize = 64;
+/// Number of transactions of each thread.
 const ROUNDS: usize = 8;
 
 /// Prints a row for `calls` executions of `call`.

@@ -17,8 +17,8 @@ impl CraftedLog {
         CraftedLog::default()
     }
 
-    /// From here on, a record that fits into one block is not split, and zeros fill the previous
-    /// block.
+    /// Does not split later records that fit into one block. Zeros fill the rest of the block
+    /// before such a record.
     pub fn unsplit_records(mut self) -> CraftedLog {
         self.unsplit_records = true;
         self

@@ -20,7 +20,7 @@ const MAX_UNBATCHED_LEN: usize = 30;
 /// Bytes of values that cost as much as one operation.
 const VALUE_BYTES_PER_OP: usize = 2048;
 
-/// Shrinks `ops`, for which `fails` returns true. All attempts together run start most `budget`
+/// Shrinks `ops`, for which `fails` returns true. All attempts together run at most `budget`
 /// operations; large values count as several.
 pub fn shrink(ops: Vec<Op>, budget: usize, fails: &mut dyn FnMut(&[Op]) -> bool) -> Vec<Op> {
     let mut shrinker = Shrinker { ops, budget, fails };

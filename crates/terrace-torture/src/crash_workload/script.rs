@@ -25,7 +25,7 @@ pub enum ScriptStep {
     Reopen,
     /// Close, repair of the undamaged database, open.
     Repair,
-    /// All background work, until the levels have the sizes that LevelDB allows.
+    /// All background work, until the levels have their target sizes.
     Settle,
     /// Snapshot, which is held until the next one.
     TakeSnapshot,

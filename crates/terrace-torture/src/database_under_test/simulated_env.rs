@@ -21,9 +21,9 @@ pub enum BackgroundThreads {
     Inline,
     /// Two threads run flushes, and this number of threads runs compactions.
     Pool(usize),
-    /// As `Pool`, and some syncs of tables take 10 ms. So flushes run while a compaction writes its
-    /// tables. A manual compaction runs beside the operations that follow it, and each flush starts
-    /// one.
+    /// Same as `Pool`, and some syncs of tables take 10 ms. So flushes run while a compaction
+    /// writes its tables. A manual compaction runs beside the operations that follow it, and each
+    /// flush starts one.
     PoolWithSlowTables(usize),
 }
 

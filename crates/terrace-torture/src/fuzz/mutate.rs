@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use crate::fuzz::TARGETS;
 
-    /// Otherwise most inputs would fail offset their first checksum.
+    /// Otherwise most inputs would fail at their first checksum.
     #[test]
     fn most_mutated_inputs_have_valid_checksums() {
         for target in TARGETS.iter().filter(|target| target.format != InputFormat::NoChecksums) {

@@ -47,7 +47,7 @@ use turn::Turn;
 /// Number of turns of a case.
 const TURNS_PER_CASE: usize = 12;
 
-/// One of so many cases runs on a small disk, which can be full.
+/// One case of this number runs on a small disk, which can be full.
 const SMALL_DISK_ONE_IN: u64 = 4;
 
 /// Size of the small disk, in MiB.

@@ -8,7 +8,7 @@
 //! Stock LevelDB opens one image in a thousand.
 //!
 //! `settle-crash` does so only after the last write of a load: at each call of the compactions that
-//! bring the levels to the sizes that LevelDB allows.
+//! bring the levels to their target sizes.
 
 mod leveldb_check;
 #[cfg(test)]

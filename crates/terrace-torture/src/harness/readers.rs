@@ -43,7 +43,7 @@ use crate::database_under_test::options_from_settings;
 use format_reader::{AvailableReader, FormatReader, KNOWN_DIFFERENCES, available_readers, read_copy};
 use state::{STATES, Writer};
 
-/// One of so many databases is LevelDB's, to find differences that are not Terrace's.
+/// One database of this number is LevelDB's, to find differences that are not Terrace's.
 const CONTROL_ONE_IN: u64 = 4;
 
 pub(super) const READERS_OF_THE_FORMAT: Harness = Harness {

@@ -91,7 +91,7 @@ impl SortedRun for OpenRun {
 /// State that the merging threads share.
 struct RunMerge {
     stage: Arc<TableStage>,
-    /// Newest first.
+    /// All runs, newest first.
     runs: Vec<Arc<OpenRun>>,
     /// Length of the prefix that all user keys share.
     prefix_len: usize,

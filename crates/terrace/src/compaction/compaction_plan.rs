@@ -91,29 +91,31 @@ pub(crate) struct CompactionLimits {
     pub(crate) target_file_size: u64,
     /// True if tables of a large level may be larger, which limits their number.
     pub(crate) scales_with_level: bool,
-    /// Limits of the files of level 0.
+    /// Limits of the sorted runs of level 0.
     pub(crate) level_0: Level0Limits,
     /// Size of one compaction of a sliced compaction, in bytes.
     pub(crate) slice_bytes: u64,
 }
 
-/// Numbers of level-0 files that start a compaction or hold writers back.
+/// Numbers of sorted runs on level 0 that start a compaction or hold writers back. All tables of
+/// one flush are one run.
 ///
-/// While a compaction runs, flushes need room on level 0. The compaction of small flushes takes
-/// milliseconds, so they need little room. Then LevelDB's limits hold, and gets search few files.
+/// While a compaction runs, flushes need space on level 0. The compaction of small flushes takes
+/// milliseconds, so they need little space. Then LevelDB's limits hold, and gets search few tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level0Limits {
-    /// Files that become a sorted run while a load is running.
+    /// Number of runs that become a run of a deeper level while a load is running.
     pub(crate) run: usize,
-    /// Files that become a sorted run during a sliced compaction. Without a larger number, flushes
-    /// of a fast load would leave no time for the slices, and the runs above them would be
-    /// compacted with each other again and again.
+    /// Number of runs that become a run of a deeper level during a sliced compaction. Without a
+    /// larger number, flushes of a fast load would leave no time for the slices, and the runs above
+    /// them would be compacted with each other again and again.
     pub(crate) run_during_slices: usize,
-    /// Files from which on writes are delayed if compactions are too slow.
+    /// Number of runs from which on writes are delayed if compactions are too slow.
     pub(crate) slowdown: usize,
-    /// Files from which on each file doubles the maximum delay.
+    /// Number of runs from which on each run doubles the maximum delay.
     pub(crate) no_headroom: usize,
-    /// Files, with those of unfinished flushes, at which writes stall until a compaction ends.
+    /// Number of runs, with those of unfinished flushes, at which writes stall until a compaction
+    /// ends.
     pub(crate) stop: usize,
 }
 

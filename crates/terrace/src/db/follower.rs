@@ -216,7 +216,7 @@ impl DbInner {
         let shown = self.read_state.current().followed_sequence;
         let unread_bytes = match (read, goal) {
             (WalsRead::Unexpected(error), _) => return Ok(Attempt::Contradiction(error)),
-            // Someone removes the files of the database that was followed so far.
+            // Another program removes the files of the database that was followed so far.
             (WalsRead::Missing(number), _) if shown.is_some() => {
                 return Ok(Attempt::Contradiction(missing(self.file_path(FileName::Log(number)))));
             }

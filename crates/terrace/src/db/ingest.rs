@@ -42,8 +42,9 @@ use crate::sync::{Arc, Mutex};
 use crate::table::{BlockReadOptions, FinishedTable, TableWriter};
 use crate::version::{CommitError, KeyRange, VersionSet};
 
-/// First and longest pause between two checks for open snapshots.
+/// First pause between two checks for open snapshots. Each further pause is longer.
 const MIN_SNAPSHOT_PAUSE: Duration = Duration::from_micros(100);
+/// Longest pause between two checks for open snapshots.
 const MAX_SNAPSHOT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Table to install, with the path that errors name.

@@ -222,7 +222,7 @@ pub(super) struct ForkState {
 /// Memtables and version that one read uses.
 pub(super) struct ReadState {
     pub(super) memtable: Arc<Memtable>,
-    /// Newest first.
+    /// Immutable memtables, newest first.
     pub(super) immutable_memtables: Vec<Arc<Memtable>>,
     pub(super) version: Arc<Version>,
     /// Sequence number up to which all writes are in tables. Tables may hold no later one.

@@ -78,6 +78,8 @@ pub(super) struct VersionChain<'a> {
 }
 
 impl<'a> VersionChain<'a> {
+    /// Returns the chain that begins at `head`.
+    ///
     /// # Safety
     ///
     /// `head` points into `arena`, and the caller got it from an allocation or by an Acquire load

@@ -1,10 +1,10 @@
 //! Durations of slow events: write stalls and background jobs.
 //!
 //! ```text
-//!   a stall of 1,500 us for a flush      flush:  count 1, sum 1,500, max 1,500, and one more in
+//!   a stall of 1,500 us for a flush      timer `flush`:  count 1, sum 1,500, max 1,500
 //!
-//!   from    0  2  4  8 .. 1024  2048 .. 2^23 us
-//!         [ .  .  .  . ..   1     .  ..   .  ]
+//!   its histogram   from    0  2  4  8 .. 1024  2048 .. 2^23 us
+//!                         [ .  .  .  . ..   1     .  ..   .  ]
 //! ```
 //!
 //! A write that does not stall reads no clock and records nothing.
@@ -22,7 +22,7 @@ pub enum Timer {
     WriteDelay,
     /// A write waited for a flush, because the maximum number of immutable memtables was reached.
     FlushStall,
-    /// A write waited for a compaction, because level 0 had the maximum number of tables.
+    /// A write waited for a compaction, because level 0 had the maximum number of sorted runs.
     CompactionStall,
     /// A write found no disk space and waited for a flush or a compaction, which may free some.
     NoSpaceStall,

@@ -64,7 +64,7 @@ impl Ticker {
     }
 }
 
-/// Number of shards. Up to so many threads count without a cache miss.
+/// Number of shards. Up to this number of threads count without a cache miss.
 const SHARD_COUNT: usize = 16;
 
 /// Number of events that one sample stands for, where recording each event costs too much.

@@ -37,6 +37,7 @@ const PREFETCH_HEADS_BYTES: usize = 128;
 /// Maximum size of the decoded separators relative to the index block, which stores only their
 /// differences. The usual restart intervals stay below it.
 const KEY_BYTES_PER_BLOCK_BYTE: usize = 16;
+/// Size of the decoded separators in bytes that every index may have, even a small one.
 const KEY_BYTES_LIMIT_MIN: usize = 1 << 20;
 
 impl IndexReader {

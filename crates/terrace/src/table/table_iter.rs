@@ -23,6 +23,7 @@ const PREFETCH_SEEK_BYTES: usize = 512;
 /// readahead doubles the size, up to [`MAX_READAHEAD_SIZE`]. The system does not detect a backward
 /// scan, nor a scan of a mapped file that is larger than memory.
 const INITIAL_READAHEAD_SIZE: u64 = 128 << 10;
+/// Maximum size of a readahead in bytes.
 const MAX_READAHEAD_SIZE: u64 = 2 << 20;
 
 /// Iterator over one data block.
@@ -276,7 +277,7 @@ impl InternalIterator for TableIter {
         let count = self.reader.index.len();
         self.forward_run = false;
         self.backward_run = false;
-        // If the index is damaged, blocks after the last is_requested one may be missing. This
+        // If the index is damaged, blocks after the last one that it names may be missing. This
         // records the error.
         self.load_block(count, |_| ());
         self.skip_empty_blocks_backward();

@@ -39,7 +39,7 @@ pub(crate) struct LockManager {
     hasher: RandomState,
     shards: Box<[Mutex<LockShard>]>,
     graph: WaitForGraph,
-    /// Relaxed: only the numbers must differ.
+    /// Number of the newest transaction. Relaxed: only the numbers must differ.
     last_id: AtomicU64,
 }
 

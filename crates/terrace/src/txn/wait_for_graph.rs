@@ -2,7 +2,7 @@
 //!
 //! A transaction waits for at most one lock at a time. It holds its locks until its end, so an edge
 //! to a transaction stays true until that transaction has ended. An edge to an ended transaction is
-//! harmless, because that one waits for nobody.
+//! harmless, because that one waits for no lock.
 
 use std::collections::{HashMap, HashSet};
 

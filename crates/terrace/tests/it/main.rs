@@ -12,9 +12,11 @@
 //!   conformance            the cases that all bindings run
 //!   debug_texts            `Debug` texts are short
 //!   delete_range           removal of a key range, whole tables at once
+//!   descriptors            file descriptors of databases that are open and idle
 //!   events                 events and statistics agree with the info log and with each other
 //!   follower_directories   directories of RocksDB, without permission, and on a read-only mount
 //!   followers              readers beside a writer see its states and never go back
+//!   hidden_versions        iterators over keys with many hidden versions
 //!   hostile_directories    links, special files and holes; nothing outside of a directory changes
 //!   ingest                 tables are added all at once, and never beside older versions of a key
 //!   leftover_files         failures leave no unneeded files and no waiting threads
@@ -33,6 +35,7 @@
 //!   recovery_report        an open reports the end of each log, and missing data
 //!   regressions            regression tests
 //!   repair                 repaired databases hold the entries of an ordered map
+//!   shared_budget          databases of a process share one memory budget
 //!   space_reclaim          background compactions reclaim the space of deleted entries
 //!   subcompactions         compactions on several threads
 //!   system_errors          texts of the errors of the system

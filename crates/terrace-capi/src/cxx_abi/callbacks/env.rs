@@ -210,7 +210,7 @@ impl FileSystem for UserFileSystem {
         Ok(names.map(OsString::from_vec).collect())
     }
 
-    /// The interface does not report the reason of a error, so an existing path is taken for the
+    /// The interface does not report the reason of an error, so an existing path is taken for the
     /// reason.
     fn create_dir(&self, dir: &Path) -> Result<()> {
         let mut report = ErrorReport::empty();

@@ -8,17 +8,17 @@ use crate::store::{EventClass, View};
 /// Options of ZADD.
 #[derive(Debug, Default, Clone, Copy)]
 pub(in crate::command) struct AddOptions {
-    /// Only new members.
+    /// NX: stores new members only.
     pub(in crate::command) is_new_only: bool,
-    /// Only existing members.
+    /// XX: stores existing members only.
     pub(in crate::command) is_existing_only: bool,
-    /// Only larger scores.
+    /// GT: replaces a score only by a larger one.
     is_larger_only: bool,
-    /// Only smaller scores.
+    /// LT: replaces a score only by a smaller one.
     is_smaller_only: bool,
-    /// The reply counts changed members, too.
+    /// CH: counts changed members in the reply, too.
     pub(in crate::command) counts_changes: bool,
-    /// The score is an increment.
+    /// INCR: adds the score to the old one.
     is_increment: bool,
 }
 

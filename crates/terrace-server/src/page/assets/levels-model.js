@@ -18,7 +18,7 @@ const LEVEL_0_ROW = 56;
 const LEVEL_ROW = 28;
 // Age that is never the colour of the newest tables: an hour.
 const OLD = Math.log1p(3600);
-// Lanes of level 0 before they become thinner: a full level fills its row.
+// Lanes of level 0 before they become thinner.
 const MIN_LANES = 12;
 
 // Rows of the picture, and the tables of each level in key order. Tables of level 0 overlap: each has

@@ -4,7 +4,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact-htm
 
 const ROW_HEIGHT = 24;
 const MARGIN_ROWS = 8;
-// The owner loads more rows when so few are left beyond the view.
+// The owner loads more rows when this number of rows is left beyond the view.
 const NEAR = 60;
 
 export function VirtualList({ rows, first = 0, active, onActive, onNearStart, onNearEnd, onKey, onOpen, role, label, renderRow }) {

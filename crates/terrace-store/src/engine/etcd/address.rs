@@ -12,15 +12,16 @@ use crate::error::{Error, Result};
 
 /// Options of an address.
 const OPTIONS: &[&str] = &["ca", "cert", "key", "user", "password-file", "timeout", MAX_TXN_OPS];
-/// Name of the option with the cluster's `--max-txn-ops`, and etcd's default.
+/// Name of the option with the cluster's `--max-txn-ops`.
 const MAX_TXN_OPS: &str = "max-txn-ops";
+/// Default of etcd's `--max-txn-ops`.
 const DEFAULT_TXN_OPS: u64 = 128;
 /// Environment variable with the password of the user.
 const PASSWORD_VARIABLE: &str = "TERRACE_ETCD_PASSWORD";
 
 /// Parsed and checked address.
 pub(super) struct Settings {
-    /// Each as HOST:PORT.
+    /// Servers, each as HOST:PORT.
     pub(super) hosts: Vec<String>,
     pub(super) prefix: String,
     pub(super) connect: ConnectOptions,

@@ -25,8 +25,9 @@ use crate::store::RequestCount;
 pub(super) const ATTEMPT_TIME: Duration = Duration::from_secs(2);
 /// Maximum time for a connection.
 pub(super) const CONNECT_TIME: Duration = Duration::from_secs(1);
-/// Longest pauses between attempts: the first, and the maximum after doubling.
+/// Maximum length of the first pause between attempts. It doubles with each attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// Maximum length of a later pause.
 const MAX_PAUSE: Duration = Duration::from_millis(400);
 /// Maximum size of an answer in bytes: a first page of the greatest values fits.
 const MAX_ANSWER: usize = 64 << 20;

@@ -48,8 +48,9 @@ const OWN_OPERATIONS: usize = 2;
 const OWN_COMPARES: usize = 1;
 /// Bytes of a request by etcd's default `--max-request-bytes`, less the fields of the request.
 const MAX_REQUEST_BYTES: usize = (3 << 19) - (16 << 10);
-/// Maximum size of a key or a value in bytes. Two of them fit into a request with the rest.
+/// Maximum size of a key in bytes.
 const MAX_KEY_BYTES: usize = 64 << 10;
+/// Maximum size of a value in bytes. A value, its key and the rest fit into a request.
 const MAX_VALUE_BYTES: usize = 1 << 20;
 /// Keys of a range that a condition compares one by one. Beyond it, every deletion in the store
 /// counts as a change of the range.

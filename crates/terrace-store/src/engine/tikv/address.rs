@@ -9,9 +9,10 @@ use crate::error::{Error, Result};
 
 /// Options of an address.
 const OPTIONS: &[&str] = &["ca", "cert", "key", "timeout", "snapshots", "gc"];
-/// Maximum age of a snapshot in seconds: the default, below TiDB's default `tidb_gc_life_time` of
-/// 10 minutes, and the greatest value.
+/// Default of the maximum age of a snapshot in seconds. It is below TiDB's default
+/// `tidb_gc_life_time` of 10 minutes.
 const DEFAULT_SNAPSHOT_AGE: u64 = 570;
+/// Greatest value of the maximum age of a snapshot in seconds.
 const MAX_SNAPSHOT_AGE: u64 = 7 * 24 * 3600;
 /// Maximum age of the safe point in seconds.
 const MAX_GC_AGE: u64 = 30 * 24 * 3600;

@@ -32,8 +32,9 @@ const ATTEMPT_TIME: Duration = Duration::from_secs(5);
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 /// Repetitions by the library after errors of a region and after locks: 2, 4, .. 128 milliseconds.
 const BACKOFF: Backoff = Backoff::no_jitter_backoff(2, 128, 7);
-/// Longest pauses between attempts: the first, and the maximum after doubling.
+/// Maximum length of the first pause between attempts. It doubles with each attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// Maximum length of a later pause.
 const MAX_PAUSE: Duration = Duration::from_millis(400);
 /// Maximum size of an answer in bytes: a first page of large values fits.
 const MAX_ANSWER: usize = 64 << 20;

@@ -31,8 +31,9 @@ use super::stored::Stamp;
 use crate::error::{Error, Result};
 use crate::store::Position;
 
-/// Maximum size of a group.
+/// Maximum number of operations of a group.
 const GROUP_OPERATIONS: usize = 512;
+/// Maximum size of a group in bytes.
 const GROUP_BYTES: usize = 1 << 20;
 /// Time without a commit after which a lane gets a new marker, in milliseconds.
 const LANE_LIFE_MILLIS: u64 = 3600 * 1000;

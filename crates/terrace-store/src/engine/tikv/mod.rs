@@ -53,12 +53,14 @@ use crate::error::{Error, Result};
 use crate::key_range::KeyRange;
 use crate::store::{Condition, Limits, Position, RequestCount, Store, StoreIterator, StoreSnapshot};
 
-/// Size of a key by TiKV's default `max-key-size` of 8 KiB, less the prefix and two bytes.
+/// Maximum size of a key in bytes: TiKV's default `max-key-size` of 8 KiB, less the prefix and two
+/// bytes.
 const MAX_KEY_BYTES: usize = (8 << 10) - MAX_PREFIX - 2;
-/// Size of a value. It fits into an entry of Raft, which has 8 MiB by default.
+/// Maximum size of a value in bytes. It fits into an entry of Raft, which has 8 MiB by default.
 const MAX_VALUE_BYTES: usize = 4 << 20;
-/// Size of a batch, whose locks the library keeps alive until the commit.
+/// Maximum size of a batch in bytes. The library keeps its locks alive until the commit.
 const MAX_BATCH_BYTES: usize = 32 << 20;
+/// Maximum number of operations of a batch.
 const MAX_BATCH_OPERATIONS: usize = 100_000;
 /// Number of commit markers that a condition on a range can lock.
 const MAX_LANES: usize = 10_240;

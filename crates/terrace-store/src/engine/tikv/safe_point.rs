@@ -22,8 +22,9 @@ use super::failure::Outcome;
 use super::stored::{encode_value, stamp_of};
 use crate::error::Result;
 
-/// Time between two moves: a tenth of the age, within these bounds.
+/// Minimum time between two moves. The time is a tenth of the age, within the bounds.
 const MIN_PERIOD: Duration = Duration::from_secs(1);
+/// Maximum time between two moves.
 const MAX_PERIOD: Duration = Duration::from_secs(60);
 /// Maximum time of a move. The next one begins from the start.
 const MOVE_TIME: Duration = Duration::from_secs(600);

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 
 /// First byte of a value: a stamp and a plain value follow.
 const STAMPED_VALUE: u8 = 2;
+/// Bytes before the plain value: the first byte and a stamp.
 const HEADER: usize = 9;
 
 /// Start timestamp of the transaction that wrote a value.

@@ -55,7 +55,7 @@ fn uncompressed_deflate() -> Vec<u8> {
     written.unwrap_or_default()
 }
 
-/// Maximum length in bytes of contents that are compress again. More would take longer than the
+/// Maximum length in bytes of contents that are compressed again. More would take longer than the
 /// decompression.
 const MAX_RECOMPRESSED_LEN: usize = 1 << 20;
 

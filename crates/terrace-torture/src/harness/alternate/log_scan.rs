@@ -136,8 +136,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the records in a log: keys of puts, each with a value of so many bytes. The first
-    /// `cut` bytes of the first record are followed by the next one.
+    /// Returns the records in a log: keys of puts, each with the size of its value in bytes. The
+    /// next record follows the first `cut` bytes of the first one.
     fn scan(keys: &[(&str, usize)], cut: Option<usize>) -> LogScan {
         let mut log = Vec::new();
         for (index, (key, value_len)) in keys.iter().enumerate() {

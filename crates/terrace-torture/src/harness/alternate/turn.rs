@@ -61,9 +61,9 @@ impl fmt::Display for Turn {
 /// Fault during some writes of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
-    /// No file may grow beyond the size of the log and so many bytes.
+    /// No file may grow beyond the size of the log and this number of bytes.
     FileSize(u64),
-    /// The disk has so many free bytes.
+    /// The disk has this number of free bytes.
     FullDisk(u64),
 }
 

@@ -17,9 +17,9 @@ pub(super) enum Stage {
     Manifest,
     /// An open, which gets a few blocks more at each attempt.
     Reopen,
-    /// At random moments: a thread fills the disk and frees it.
+    /// Random moments: a thread fills the disk and frees it.
     OtherWriter,
-    /// After a copy of the open database, which shares its blocks where files can.
+    /// Writes after a copy of the open database, which shares its blocks where files can.
     Copy,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct DiskJob {
     pub(super) seed: u64,
     /// Number of acknowledged writes.
     pub(super) acknowledged: u64,
-    /// Empty for a child that only checks the database.
+    /// Stages in their order. Empty for a child that only checks the database.
     pub(super) stages: Vec<Stage>,
     pub(super) has_reflinks: bool,
     /// True to end without a close.

@@ -21,14 +21,15 @@ pub(super) const NOT_TESTED: &str = "NOT TESTED: ";
 /// Seconds after which a child counts as hanging.
 const CHILD_TIMEOUT_S: u32 = 30;
 
-/// Number of writer threads, and of reader threads.
+/// Number of writer threads.
 const WRITERS: u64 = 4;
+/// Number of reader threads.
 const READERS: u64 = 2;
 
 /// Number of keys that never change after the start.
 const STABLE_KEYS: u64 = 2000;
 
-/// One of so many children writes to the database of its parent, which must fail. The child first
+/// One child of this number writes to the database of its parent, which must fail. The child first
 /// waits for a parent that might exit.
 const CHILDREN_PER_REFUSED_WRITE: u64 = 10;
 

@@ -24,8 +24,8 @@ pub(super) struct AllowedStates {
     unmodified_since_open: bool,
     /// True after a repair of logs with a gap. It may keep later writes without earlier ones.
     partially_salvaged: bool,
-    /// After each repair that could not read some files: the contents of all others. The next read
-    /// clears the list, because it tells which data is left.
+    /// Contents of the readable files, for each repair that could not read some others. The next
+    /// read clears the list, because it tells which data is left.
     salvaged: Vec<State>,
     /// Results in words, for messages.
     outcomes: Vec<String>,
@@ -100,7 +100,7 @@ impl AllowedStates {
         }
     }
 
-    /// Returns true after so many failures that there are too many states to check.
+    /// Returns true if the failures so far allow too many states to check each of them.
     pub(super) fn has_too_many_states(&self) -> bool {
         const LIMIT: usize = 32;
         self.after_restart.len() > LIMIT || self.visible.len() > LIMIT

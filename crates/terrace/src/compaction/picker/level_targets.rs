@@ -60,7 +60,7 @@ impl LevelTargets {
         LevelTargets::of_sizes(sizes)
     }
 
-    /// Targets of levels with these sizes. No table is empty.
+    /// Returns the targets of levels with these sizes in bytes. A level of 0 bytes has no table.
     pub(crate) fn of_sizes(sizes: [u64; NUM_LEVELS]) -> LevelTargets {
         let bottom_level = (1..NUM_LEVELS).rev().find(|&level| sizes[level] > 0);
         let total = sizes[1..].iter().fold(0u64, |sum, size| sum.saturating_add(*size));

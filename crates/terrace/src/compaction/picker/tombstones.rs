@@ -175,8 +175,9 @@ mod tests {
         assert_eq!(text(pick(&set.version, 9, &LIMITS)), expect);
     }
 
-    /// A table of tombstones above a table of 10 MiB with entries of 100 bytes.
+    /// A table of tombstones above a table of 10 MiB.
     const TOMBSTONES_ABOVE_DATA: &str = "1 1 1 c@5 d@5\n 2 2 10 a@1 z@1";
+    /// Counts of the lower table: its entries have 100 bytes.
     const HUNDRED_BYTE_ENTRIES: (u64, u64, u64, SequenceNumber) = (2, 100_000, 0, 0);
 
     #[test]

@@ -90,7 +90,7 @@ pub(crate) struct FollowerTail {
     env: Env,
     directory: PathBuf,
     manifest: ManifestTail,
-    /// Oldest first.
+    /// Read parts of the WALs, oldest first.
     wals: Vec<WalTail>,
     /// Last sequence number of the WALs, or None before the first record.
     last: Option<SequenceNumber>,

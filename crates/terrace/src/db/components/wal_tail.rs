@@ -42,7 +42,7 @@ pub(crate) enum WalRead {
     Unexpected(Error),
 }
 
-/// Limit of one catch-up. It ends after so many operations, and not before the goal.
+/// Limit of one catch-up. It ends after this number of operations, and not before the goal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadBudget {
     /// Number of operations that may still be read.

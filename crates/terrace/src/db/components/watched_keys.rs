@@ -18,7 +18,7 @@ type WatchedRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// Keys and ranges of one conditional write or ingest.
 pub(crate) struct WatchedKeys {
     comparator: Arc<dyn Comparator>,
-    /// In the order of the comparator.
+    /// Single keys in the order of the comparator.
     keys: Vec<Vec<u8>>,
     ranges: Vec<WatchedRange>,
     /// Disjoint ranges in the order of the comparator, both ends included.

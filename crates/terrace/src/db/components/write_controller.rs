@@ -1,14 +1,14 @@
 //! Delays of writers while compactions lag.
 //!
 //! ```text
-//!   files of level 0       0 ........... slowdown ............................... stop
+//!   runs of level 0        0 ........... slowdown ............................... stop
 //!   delay per byte         none          remaining compaction time / headroom     writers wait
 //!                                        (at most 5/3 of the compaction time of a byte, more for
-//!                                        the last files before the stop)
+//!                                        the last runs before the stop)
 //! ```
 //!
-//! The headroom is the number of bytes that may still arrive before level 0 has so many files that
-//! writers have to wait for a compaction. While compactions keep up, no writer is delayed.
+//! The headroom is the number of bytes that may still arrive before level 0 has all runs except
+//! for those last ones. While compactions keep up, no writer is delayed.
 //! Otherwise the delay is such that the headroom lasts until the compactions end. Writers keep at
 //! least three fifths of the compaction rate until the headroom is nearly used up. The controller
 //! works like a token bucket whose rate follows the backlog. No writer sleeps longer than a
@@ -211,8 +211,8 @@ impl CompactionBacklog {
     }
 
     /// Maximum delay as a multiple of the compaction time, in thirds. It doubles with each of the
-    /// last files before the stop trigger. So writers slow down instead of stopping if compactions
-    /// take longer than ever before.
+    /// last runs before the stop. So writers slow down instead of stopping if compactions take
+    /// longer than ever before.
     fn max_slowdown(&self) -> u64 {
         let Level0Limits { no_headroom, stop, .. } = self.limits;
         MIN_WRITE_RATE_FRACTION.1 << self.level_0_runs.clamp(no_headroom, stop).saturating_sub(no_headroom)

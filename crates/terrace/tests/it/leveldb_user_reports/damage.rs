@@ -169,7 +169,8 @@ fn compaction_reports_corruption() {
     assert_eq!(database.find(20), before);
 }
 
-/// Returns entries that are not in the damaged file.
+/// A damaged table does not hide other entries: a get finds them in the memtable, and later in
+/// another table.
 #[test]
 fn keys_outside_the_damaged_table() {
     let mut database = ReportedDb::new(plain());

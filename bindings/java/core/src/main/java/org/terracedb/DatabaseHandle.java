@@ -36,7 +36,7 @@ final class DatabaseHandle extends NativeHandle {
         try {
             close();
         } catch (TerraceException e) {
-            // The info log of the database has the error, and nobody called this method.
+            // The info log of the database has the error. No program called this method.
         }
     }
 

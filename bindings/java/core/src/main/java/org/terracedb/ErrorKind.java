@@ -1,6 +1,6 @@
 package org.terracedb;
 
-/** Kind of an error. They have the numbers of the native library. */
+/** Kind of an error. The order is that of the numbers in the native library. */
 public enum ErrorKind {
     /** A file is missing. */
     NOT_FOUND,

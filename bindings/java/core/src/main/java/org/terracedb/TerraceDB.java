@@ -172,7 +172,10 @@ public final class TerraceDB implements DB {
         return snapshotAfter(options);
     }
 
-    /** Deletes all keys from {@code from} on and before {@code to}. Null means no bound. */
+    /**
+     * Deletes all keys from {@code from} on and before {@code to}. Null means no bound. The deletion
+     * is durable, but not atomic: after an error or a crash, some of the keys may remain.
+     */
     public void deleteRange(byte[] from, byte[] to) {
         run(db -> Native.deleteRange(db, from, to));
     }

@@ -18,7 +18,10 @@ public final class TerraceOptions extends Options {
         return memoryBudget;
     }
 
-    /** Sets the total memory of memtables, block cache and open tables, in bytes. */
+    /**
+     * Sets the total memory of memtables, block cache and open tables, in bytes. With 0, the
+     * default, all such databases share half of the memory of the process.
+     */
     public TerraceOptions memoryBudget(long bytes) {
         this.memoryBudget = bytes;
         return this;

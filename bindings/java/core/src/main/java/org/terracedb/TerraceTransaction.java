@@ -26,7 +26,10 @@ public final class TerraceTransaction implements AutoCloseable {
         return get(key, PLAIN);
     }
 
-    /** Same as {@link #get(byte[])}. The commit fails if another writer changes the key. */
+    /**
+     * Same as {@link #get(byte[])}. At each isolation level, the commit fails if another writer
+     * changes the key.
+     */
     public byte[] getForUpdate(byte[] key) {
         return get(key, FOR_UPDATE);
     }
