@@ -20,3 +20,22 @@ fn deleted_entry_in_version_3_of_the_protocol() {
         assert_eq!(client.rest(), expected);
     });
 }
+
+/// SORT of a list with BY of a constant pattern ignored DESC. A number may have spaces before it.
+#[test]
+fn order_of_sort() {
+    with_client(|client| {
+        client.check(&[
+            ("RPUSH l 3 1 2 10", ":4"),
+            ("SORT l BY nosort", "['3' '1' '2' '10']"),
+            ("SORT l BY nosort DESC", "['10' '2' '1' '3']"),
+            ("SORT l BY nosort DESC LIMIT 1 2", "['2' '1']"),
+            ("SORT l BY nosort DESC STORE d", ":4"),
+            ("LRANGE d 0 -1", "['10' '2' '1' '3']"),
+        ]);
+        client.call(&["RPUSH", "l", " 5"]);
+        client.check(&[("SORT l", "['1' '2' '3' ' 5' '10']")]);
+        client.call(&["RPUSH", "l", "5 "]);
+        client.check(&[("SORT l", "-ERR One or more scores can't be converted into double")]);
+    });
+}
