@@ -39,3 +39,35 @@ fn order_of_sort() {
         client.check(&[("SORT l", "-ERR One or more scores can't be converted into double")]);
     });
 }
+
+/// A wrong subcommand was queued, and EXEC executed the other commands.
+#[test]
+fn wrong_subcommand_in_multi() {
+    with_client(|client| {
+        for (line, error) in [
+            ("CLIENT ID x", "-ERR wrong number of arguments for 'client|id' command"),
+            ("XGROUP CREATE x", "-ERR wrong number of arguments for 'xgroup|create' command"),
+            ("CONFIG GETT x", "-ERR unknown subcommand 'GETT'. Try CONFIG HELP."),
+        ] {
+            client.check(&[
+                ("MULTI", "OK"),
+                ("SET a 1", "QUEUED"),
+                (line, error),
+                ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+                ("EXISTS a", ":0"),
+            ]);
+        }
+        client.check(&[
+            ("MULTI", "OK"),
+            ("CLIENT HELP x", "-ERR wrong number of arguments for 'client|help' command"),
+            (
+                "EXEC x",
+                "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command",
+            ),
+            ("MULTI", "OK"),
+            ("COMMAND COUNT", "QUEUED"),
+            ("FUNCTION STATS", "QUEUED"),
+            ("DISCARD", "OK"),
+        ]);
+    });
+}
