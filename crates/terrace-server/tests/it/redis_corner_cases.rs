@@ -71,3 +71,27 @@ fn wrong_subcommand_in_multi() {
         ]);
     });
 }
+
+/// BLMPOP and BZMPOP were errors in scripts, in contrast to the older commands.
+#[test]
+fn waiting_commands_of_scripts() {
+    with_client(|client| {
+        client.run("RPUSH l a b");
+        client.run("ZADD z 1 m");
+        for (script, expected) in [
+            ("return redis.call('blmpop', '0', '2', 'none', 'l', 'left')", "['l' ['a']]"),
+            ("return redis.call('bzmpop', '0', '1', 'z', 'min')[1]", "'z'"),
+            ("return redis.call('blmpop', '0', '1', 'none', 'left')", "nil"),
+            ("return redis.acl_check_cmd('get')", ":1"),
+        ] {
+            assert_eq!(client.call(&["EVAL", script, "0"]), expected, "{script}");
+        }
+        for (script, expected) in [
+            ("redis.call('xinfo', 'stream')", "-ERR Wrong number of args calling Redis command from script"),
+            ("redis.call('object', 'x', 'y')", "-ERR Unknown Redis command called from script"),
+        ] {
+            let reply = client.call(&["EVAL", script, "0"]);
+            assert!(reply.starts_with(expected), "{reply}");
+        }
+    });
+}
