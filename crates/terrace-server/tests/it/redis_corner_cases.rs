@@ -1,7 +1,7 @@
 //! Corner cases whose replies differed from those of Redis 7.0. Every row was compared with
 //! redis-server 7.0.15.
 
-use crate::server::with_client;
+use crate::server::{Server, with_client};
 
 /// XREADGROUP of the history replied `*-1` for a deleted entry also in version 3 of the protocol,
 /// whose null is `_`.
@@ -70,6 +70,39 @@ fn wrong_subcommand_in_multi() {
             ("DISCARD", "OK"),
         ]);
     });
+}
+
+/// SUBSCRIBE and its forms were errors within MULTI.
+#[test]
+fn subscriptions_in_multi() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    for (hello, reply, message) in [
+        (
+            "HELLO 2",
+            "[['subscribe' 'a' :1] ['psubscribe' 'b*' :2] ['unsubscribe' 'a' :1] nil]",
+            "['pmessage' 'b*' 'bc' 'x']",
+        ),
+        (
+            "HELLO 3",
+            "[>['subscribe' 'a' :1] >['psubscribe' 'b*' :2] >['unsubscribe' 'a' :1] nil]",
+            ">['pmessage' 'b*' 'bc' 'x']",
+        ),
+    ] {
+        let mut client = server.client();
+        client.run(hello);
+        client.check(&[
+            ("MULTI", "OK"),
+            ("SUBSCRIBE a", "QUEUED"),
+            ("PSUBSCRIBE b*", "QUEUED"),
+            ("UNSUBSCRIBE a", "QUEUED"),
+            ("GET k", "QUEUED"),
+            ("EXEC", reply),
+        ]);
+        server.client().check(&[("PUBLISH a x", ":0"), ("PUBLISH bc x", ":1")]);
+        assert_eq!(client.reply(), message);
+        client.run("PUNSUBSCRIBE");
+    }
 }
 
 /// BLMPOP and BZMPOP were errors in scripts, in contrast to the older commands.
