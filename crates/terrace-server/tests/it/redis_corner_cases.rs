@@ -128,3 +128,20 @@ fn waiting_commands_of_scripts() {
         }
     });
 }
+
+/// COMMAND INFO had only one category, and COMMAND GETKEYS returned keys of wrong arguments.
+#[test]
+fn description_of_commands() {
+    with_client(|client| {
+        let info = client.run("COMMAND INFO get");
+        assert!(info.contains("[@read @string @fast]"), "{info}");
+        client.check(&[
+            ("COMMAND GETKEYS ZUNIONSTORE d 3 a b", "-ERR Invalid arguments specified for command"),
+            ("COMMAND GETKEYS ZUNIONSTORE d x a b", "-ERR Invalid arguments specified for command"),
+            ("COMMAND GETKEYS SINTERCARD 9999999999999 a b", "-ERR Invalid arguments specified for command"),
+            ("COMMAND GETKEYS EVAL x 3 a b", "[]"),
+            ("COMMAND GETKEYS SPUBLISH a b", "-ERR The command has no key arguments"),
+            ("ACL DRYRUN default config get", "-ERR wrong number of arguments for 'config|get' command"),
+        ]);
+    });
+}
