@@ -105,6 +105,15 @@ fn subscriptions_in_multi() {
     }
 }
 
+/// A second CLIENT REPLY SKIP did not suppress the reply after it.
+#[test]
+fn two_skipped_replies() {
+    with_client(|client| {
+        client.send_bytes(b"CLIENT REPLY SKIP\r\nCLIENT REPLY SKIP\r\nPING a\r\nPING b\r\n");
+        assert_eq!(client.reply(), "'b'");
+    });
+}
+
 /// BLMPOP and BZMPOP were errors in scripts, in contrast to the older commands.
 #[test]
 fn waiting_commands_of_scripts() {
@@ -142,6 +151,31 @@ fn description_of_commands() {
             ("COMMAND GETKEYS EVAL x 3 a b", "[]"),
             ("COMMAND GETKEYS SPUBLISH a b", "-ERR The command has no key arguments"),
             ("ACL DRYRUN default config get", "-ERR wrong number of arguments for 'config|get' command"),
+        ]);
+    });
+}
+
+/// Contradictory options were accepted, and some errors had another text.
+#[test]
+fn contradictory_options() {
+    with_client(|client| {
+        client.check(&[
+            ("ZADD z 1 a", ":1"),
+            ("ZRANGE z 0 -1 BYSCORE BYLEX", "-ERR syntax error"),
+            ("ZRANGE z 0 -1 REV REV", "-ERR syntax error"),
+            ("ZRANGE z 0 -1 REV", "['a']"),
+            ("SHUTDOWN NOSAVE SAVE", "-ERR syntax error"),
+            ("SHUTDOWN ABORT NOW", "-ERR syntax error"),
+            ("SHUTDOWN ABORT", "-ERR No shutdown in progress."),
+            ("CLIENT UNBLOCK 1 ERROR x", "-ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP."),
+            ("CLIENT PAUSE 0 ALL x", "-ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP."),
+            ("SELECT 4294967296", "-ERR value is out of range, value must between -2147483648 and 2147483647"),
+            ("SWAPDB 4294967296 0", "-ERR invalid first DB index"),
+            ("WAIT 0 abc", "-ERR timeout is not an integer or out of range"),
+            (
+                "CONFIG SET timeout abc",
+                "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer",
+            ),
         ]);
     });
 }
