@@ -1,7 +1,7 @@
 //! ACL: reading of the users and their rights. The configuration changes them.
 
 use super::permission::{Denial, denial};
-use super::subcommand::{Subcommand, dispatch, is_arity};
+use super::subcommand::{self, Subcommand, dispatch, is_arity};
 use super::table::{CATEGORIES, commands_of, find};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
@@ -94,7 +94,7 @@ fn list(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
 
 fn getuser(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let Some(user) = call.shared.users.find(args.at(2)) else {
-        call.reply.null_array();
+        call.reply.null();
         return Ok(());
     };
     let flags = if is_open(call, user) { &["on", "nopass"][..] } else { &["on"] };
@@ -165,6 +165,7 @@ fn dryrun(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         let name = command.name;
         return Err(Failure::reply(format!("ERR wrong number of arguments for '{name}' command")));
     }
+    subcommand::check(command, inner).map_err(|fault| fault.failure(command.name, inner))?;
     match denial(user, command, inner) {
         None => call.reply.ok(),
         Some(Denial::Command(name)) => {

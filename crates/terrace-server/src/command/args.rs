@@ -57,8 +57,9 @@ impl<'a> Args<'a> {
 
     /// Argument `index` as a Redis database.
     pub(crate) fn database(&self, index: usize) -> CommandResult<u8> {
-        let database =
-            u8::try_from(self.integer(index)?).ok().filter(|db| usize::from(*db) < crate::store::DATABASES);
+        let text = "ERR value is out of range, value must between -2147483648 and 2147483647";
+        let number = i32::try_from(self.integer(index)?).map_err(|_| Failure::reply(text))?;
+        let database = u8::try_from(number).ok().filter(|db| usize::from(*db) < crate::store::DATABASES);
         database.ok_or(Failure::reply("ERR DB index is out of range"))
     }
 

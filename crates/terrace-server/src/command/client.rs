@@ -39,6 +39,12 @@ fn ok(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
+fn wrong_arguments(name: &str) -> Failure {
+    Failure::reply(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP."
+    ))
+}
+
 /// CLIENT NO-EVICT ON | OFF
 fn no_evict(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if !args.is(2, "ON") && !args.is(2, "OFF") {
@@ -56,6 +62,7 @@ fn pause(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         3 => PauseKind::All,
         4 if args.is(3, "ALL") => PauseKind::All,
         4 if args.is(3, "WRITE") => PauseKind::Write,
+        5.. => return Err(wrong_arguments("PAUSE")),
         _ => return Err(Failure::reply("ERR CLIENT PAUSE mode must be WRITE or ALL")),
     };
     let now = call.shared.clock.monotonic();
@@ -226,7 +233,7 @@ fn reply(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     } else if args.is(2, "OFF") {
         call.session.reply_mode = ReplyMode::Off;
     } else if args.is(2, "SKIP") {
-        if call.session.reply_mode == ReplyMode::On {
+        if call.session.reply_mode != ReplyMode::Off {
             call.session.reply_mode = ReplyMode::SkipBoth;
         }
     } else {
@@ -263,6 +270,7 @@ fn getredir(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
 fn unblock(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let is_error = match args.len() {
         3 => false,
+        5.. => return Err(wrong_arguments("UNBLOCK")),
         _ if args.is(3, "TIMEOUT") => false,
         _ if args.is(3, "ERROR") => true,
         _ => return Err(Failure::reply("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),

@@ -40,8 +40,9 @@ fn reply_row(reply: &mut Reply, row: &Command) {
     reply.count(row.keys.first);
     reply.integer(i64::from(row.keys.last));
     reply.count(row.keys.step);
-    reply.set(1);
-    reply.status(&format!("@{}", row.group));
+    let categories = table::CATEGORIES.iter().filter(|name| table::is_in_category(row, None, name));
+    reply.set(categories.clone().count());
+    categories.for_each(|name| reply.status(&format!("@{name}")));
     // Tips, key specifications and subcommands.
     for _ in 0..3 {
         reply.array(0);
@@ -133,13 +134,17 @@ fn getkeysandflags(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 fn keys_of(args: Args<'_>) -> CommandResult<(&'static Command, Args<'_>, Vec<&[u8]>)> {
     let inner = args.skip(2);
     let row = find(inner.at(0)).ok_or(Failure::reply("ERR Invalid command specified"))?;
-    if row.keys.is_empty() {
+    // The channels of shards are no keys.
+    if row.keys.is_empty() || row.group == "pubsub" {
         return Err(Failure::reply("ERR The command has no key arguments"));
     }
     if !is_arity(row.arity, inner.len()) {
         return Err(Failure::reply("ERR Invalid number of arguments specified for command"));
     }
-    let keys: Vec<&[u8]> = row.keys.of(inner).collect();
+    let mut keys: Vec<&[u8]> = row.keys.of(inner).collect();
+    if !row.keys.is_count_valid(inner) {
+        keys.clear();
+    }
     if keys.is_empty() && !row.flags.contains(Flags::SCRIPT) {
         return Err(Failure::reply("ERR Invalid arguments specified for command"));
     }

@@ -105,6 +105,7 @@ fn log_in(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> CommandResult {
         });
         return Err(Failure::reply("WRONGPASS invalid username-password pair or user is disabled."));
     };
+    shared.login_attempts.take_back(call.session.address, now);
     call.session.log_in(found);
     Ok(())
 }

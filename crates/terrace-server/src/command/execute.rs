@@ -10,7 +10,7 @@ use super::attempts::Attempts;
 use super::observe::show_script;
 use super::permission::{Denial, denial};
 use super::ready::serve_blocked;
-use super::subcommand::is_arity;
+use super::subcommand::{self, is_arity};
 use super::table::{self, Command, Flags, Function, Handler};
 use super::{Args, Call, Flow, TurnSeries, all_counted, multi, script};
 use crate::conn::{Client, Execution, Multi, PauseKind, Session};
@@ -140,7 +140,9 @@ fn check(
         multi.is_aborted = true;
         // A client must not be left in MULTI by an EXEC that could not run.
         if table::find(args.at(0)).is_some_and(|command| matches!(command.handler, Handler::Exec)) {
-            let text = format!("EXECABORT Transaction discarded because of: {}", failure.text());
+            let text = failure.text();
+            let reason = text.strip_prefix("ERR ").unwrap_or(&text);
+            let text = format!("EXECABORT Transaction discarded because of: {reason}");
             session.end_multi(shared);
             return Err(Failure::reply(text));
         }
@@ -160,6 +162,7 @@ fn check_command(
         let name = command.name;
         return Err(Failure::reply(format!("ERR wrong number of arguments for '{name}' command")));
     }
+    subcommand::check(command, args).map_err(|fault| fault.failure(command.name, args))?;
     if !session.is_authenticated && !command.flags.contains(Flags::NO_AUTH) {
         return Err(Failure::reply("NOAUTH Authentication required."));
     }

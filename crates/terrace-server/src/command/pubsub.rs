@@ -3,7 +3,11 @@
 use super::subcommand::{Subcommand, dispatch};
 use super::{Args, Call};
 use crate::conn::ChannelKind;
-use crate::failure::CommandResult;
+use crate::failure::{CommandResult, Failure};
+
+/// Maximum size of the messages that a transaction sends after its commit, in bytes: the same as
+/// that of its writes.
+const MAX_MESSAGES: usize = 256 << 20;
 
 /// SUBSCRIBE channel ..
 pub(super) fn subscribe(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -84,19 +88,26 @@ pub(super) fn spublish(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 fn publish_to(call: &mut Call<'_>, args: Args<'_>, kind: ChannelKind) -> CommandResult {
     let channel = args.at(1);
     let message = args.at(2);
-    // A conflict would repeat the transaction, and send the message twice.
-    let receivers = if call.shared.store.is_shared() && call.view.is_transaction() {
-        call.view.messages.push((kind, channel.to_vec(), message.to_vec()));
+    // A subscriber that reads a key after the message sees the writes of the transaction. In a
+    // shared store, a conflict would also repeat the transaction, and send the message twice.
+    let receivers = if call.view.is_transaction() {
         call.shared.pubsub.receivers(kind, channel)
     } else {
         call.shared.pubsub.publish(kind, channel, message, call.shared.clock.monotonic())
     };
+    if call.view.is_transaction() && receivers > 0 {
+        call.view.message_bytes += channel.len() + message.len();
+        if call.view.message_bytes > MAX_MESSAGES {
+            return Err(Failure::reply("ERR the messages of the transaction exceed 256 MiB"));
+        }
+        call.view.messages.push((kind, channel.to_vec(), message.to_vec()));
+    }
     call.reply.count(receivers);
     Ok(())
 }
 
 impl Call<'_> {
-    /// Sends the messages of a transaction in a shared store, after its commit.
+    /// Sends the messages of a transaction, after its commit.
     pub(super) fn publish_messages(&mut self) {
         for (kind, channel, message) in self.view.messages.drain(..) {
             self.shared.pubsub.publish(kind, &channel, &message, self.shared.clock.monotonic());

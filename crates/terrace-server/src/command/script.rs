@@ -9,7 +9,7 @@ use super::execute::{check_writable, count_error_text, denied, may_write};
 use super::observe::{Observed, observe_in_script};
 use super::permission::denial;
 use super::stream::may_wait;
-use super::subcommand::{Subcommand, dispatch, is_arity};
+use super::subcommand::{self, Subcommand, SubcommandFault, dispatch, is_arity};
 use super::table::{self, Command, Flags, Handler};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
@@ -154,11 +154,16 @@ struct CallHost<'c, 'a> {
 impl CallHost<'_, '_> {
     /// Returns the function of the command, unless a script may not run it now.
     fn check(&self, args: Args<'_>) -> CommandResult<&'static Command> {
-        let command =
-            table::find(args.at(0)).ok_or(Failure::reply("ERR Unknown Redis command called from script"))?;
+        const UNKNOWN: &str = "ERR Unknown Redis command called from script";
+        const WRONG_ARITY: &str = "ERR Wrong number of args calling Redis command from script";
+        let command = table::find(args.at(0)).ok_or(Failure::reply(UNKNOWN))?;
         if !is_arity(command.arity, args.len()) {
-            return Err(Failure::reply("ERR Wrong number of args calling Redis command from script"));
+            return Err(Failure::reply(WRONG_ARITY));
         }
+        subcommand::check(command, args).map_err(|fault| match fault {
+            SubcommandFault::Unknown => Failure::reply(UNKNOWN),
+            SubcommandFault::WrongArity => Failure::reply(WRONG_ARITY),
+        })?;
         let session = &self.call.session;
         if let Some(denial) = denial(&session.user, command, args) {
             // Recorded for ACL LOG.
@@ -228,8 +233,7 @@ impl Host for CallHost<'_, '_> {
     }
 
     fn is_command(&self, buffer: &[u8], ranges: &[ArgRange]) -> bool {
-        let args = Args::new(buffer, ranges);
-        table::find(args.at(0)).is_some_and(|command| is_arity(command.arity, args.len()))
+        table::find(Args::new(buffer, ranges).at(0)).is_some()
     }
 
     fn reply(&mut self) -> &mut Reply {

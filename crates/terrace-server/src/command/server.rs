@@ -49,7 +49,8 @@ fn flush(call: &mut Call<'_>, args: Args<'_>, databases: &[u8]) -> CommandResult
 /// SWAPDB index1 index2
 pub(super) fn swapdb(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     for (index, text) in [(1, "ERR invalid first DB index"), (2, "ERR invalid second DB index")] {
-        parse_i64(args.at(index)).ok_or(Failure::reply(text))?;
+        let number = parse_i64(args.at(index)).and_then(|number| i32::try_from(number).ok());
+        number.ok_or(Failure::reply(text))?;
     }
     let first = args.database(1)?;
     let second = args.database(2)?;
@@ -65,12 +66,16 @@ pub(super) fn swapdb(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 /// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]
 pub(super) fn shutdown(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    if args.is(1, "ABORT") {
-        return Err(Failure::reply("ERR No shutdown in progress."));
-    }
-    let words = ["NOSAVE", "SAVE", "NOW", "FORCE"];
-    if (1..args.len()).any(|index| !words.iter().any(|word| args.is(index, word))) {
+    let has = |word: &str| (1..args.len()).any(|index| args.is(index, word));
+    let words = ["NOSAVE", "SAVE", "NOW", "FORCE", "ABORT"];
+    let is_known = (1..args.len()).all(|index| words.iter().any(|word| args.is(index, word)));
+    let is_abort = has("ABORT");
+    let is_abort_of_options = is_abort && words[..4].iter().any(|word| has(word));
+    if !is_known || is_abort_of_options || (has("NOSAVE") && has("SAVE")) {
         return Err(Failure::SYNTAX);
+    }
+    if is_abort {
+        return Err(Failure::reply("ERR No shutdown in progress."));
     }
     if args.is(1, "NOSAVE") && call.shared.scripts.run_state.is_busy() {
         call.shared.scripts.run_state.abort();
@@ -102,7 +107,8 @@ pub(super) fn replicaof(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 /// WAIT numreplicas timeout
 pub(super) fn wait(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     args.integer(1)?;
-    if args.integer(2)? < 0 {
+    let invalid = Failure::reply("ERR timeout is not an integer or out of range");
+    if parse_i64(args.at(2)).ok_or(invalid)? < 0 {
         return Err(Failure::reply("ERR timeout is negative"));
     }
     // There are no replicas.

@@ -26,7 +26,11 @@ fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
             -1 => usize::MAX,
             count => usize::try_from(count).map_err(|_| wrong())?,
         },
-        _ => return Err(Failure::reply("ERR wrong number of arguments for 'slowlog|get' command")),
+        _ => {
+            return Err(Failure::reply(
+                "ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.",
+            ));
+        }
     };
     let entries = call.shared.slow_log.last(count);
     call.reply.array(entries.len());

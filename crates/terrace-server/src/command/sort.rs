@@ -153,7 +153,7 @@ fn sorted_elements(
             options.is_alpha = true;
             options.by = None;
         } else {
-            if value_type == ValueType::SortedSet && options.is_descending {
+            if value_type != ValueType::Set && options.is_descending {
                 found.reverse();
             }
             let range = options.range(found.len());
@@ -201,9 +201,12 @@ fn directed(order: Ordering, options: &SortOptions<'_>) -> Ordering {
     if options.is_descending { order.reverse() } else { order }
 }
 
-/// Number by which an element is sorted, up to the first zero byte. No text stands for 0.
+/// Number by which an element is sorted, up to the first zero byte and without spaces before it. No
+/// text stands for 0.
 fn score(text: &[u8]) -> CommandResult<f64> {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let has_number = !text.trim_ascii().is_empty();
+    let text = if has_number { text.trim_ascii_start() } else { text };
     if text.is_empty() {
         return Ok(0.0);
     }

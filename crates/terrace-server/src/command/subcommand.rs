@@ -1,5 +1,6 @@
 //! Subcommands such as CONFIG GET.
 
+use super::table::Command;
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 
@@ -19,24 +20,59 @@ pub(crate) fn dispatch(
     parent: &str,
     table: &[Subcommand],
 ) -> CommandResult {
-    if args.is(1, "HELP") {
-        return help(call, args, parent, table);
+    match find(table, args).map_err(|fault| fault.failure(parent, args))? {
+        Some(row) => (row.run)(call, args),
+        None => help(call, parent, table),
     }
-    let name = args.at(1);
-    let found = table.iter().find(|row| row.name.as_bytes().eq_ignore_ascii_case(name));
-    let Some(row) = found else {
-        let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
-        let parent = parent.to_ascii_uppercase();
-        return Err(Failure::reply(format!("ERR unknown subcommand '{name}'. Try {parent} HELP.")));
-    };
-    if !is_arity(row.arity, args.len()) {
-        return Err(wrong_arity(parent, row.name));
-    }
-    (row.run)(call, args)
 }
 
-fn wrong_arity(parent: &str, name: &str) -> Failure {
-    Failure::reply(format!("ERR wrong number of arguments for '{parent}|{name}' command"))
+/// Fault of a subcommand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SubcommandFault {
+    Unknown,
+    WrongArity,
+}
+
+impl SubcommandFault {
+    /// Error of the command `parent`.
+    pub(crate) fn failure(self, parent: &str, args: Args<'_>) -> Failure {
+        let name = args.at(1);
+        let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
+        Failure::reply(match self {
+            SubcommandFault::Unknown => {
+                let parent = parent.to_ascii_uppercase();
+                format!("ERR unknown subcommand '{name}'. Try {parent} HELP.")
+            }
+            SubcommandFault::WrongArity => {
+                let name = name.to_ascii_lowercase();
+                format!("ERR wrong number of arguments for '{parent}|{name}' command")
+            }
+        })
+    }
+}
+
+/// Checks the subcommand of `command` before the command is queued or run.
+pub(crate) fn check(command: &Command, args: Args<'_>) -> Result<(), SubcommandFault> {
+    // FUNCTION refuses some subcommands with errors of its own. COMMAND needs none.
+    if command.subcommands.is_empty() || command.name == "function" || args.len() == 1 {
+        return Ok(());
+    }
+    find(command.subcommands, args).map(|_| ())
+}
+
+/// Returns the subcommand that the second argument names, or None for HELP.
+fn find<'t>(table: &'t [Subcommand], args: Args<'_>) -> Result<Option<&'t Subcommand>, SubcommandFault> {
+    let is_help = args.is(1, "HELP");
+    let row = table.iter().find(|row| row.name.as_bytes().eq_ignore_ascii_case(args.at(1)));
+    let arity = match row {
+        _ if is_help => 2,
+        Some(row) => row.arity,
+        None => return Err(SubcommandFault::Unknown),
+    };
+    match is_arity(arity, args.len()) {
+        true => Ok(row.filter(|_| !is_help)),
+        false => Err(SubcommandFault::WrongArity),
+    }
 }
 
 /// True if a command of the arity `arity` may have `len` arguments.
@@ -45,10 +81,7 @@ pub(crate) fn is_arity(arity: i32, len: usize) -> bool {
     if arity < 0 { len >= min } else { len == min }
 }
 
-fn help(call: &mut Call<'_>, args: Args<'_>, parent: &str, table: &[Subcommand]) -> CommandResult {
-    if args.len() > 2 {
-        return Err(wrong_arity(parent, "help"));
-    }
+fn help(call: &mut Call<'_>, parent: &str, table: &[Subcommand]) -> CommandResult {
     call.reply.array(table.len() + 1);
     call.reply.status(&format!("{} <subcommand> [<arg> ...]. Subcommands are:", parent.to_ascii_uppercase()));
     for row in table {

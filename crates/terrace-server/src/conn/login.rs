@@ -7,7 +7,7 @@ use std::time::Duration;
 use subtle::ConstantTimeEq;
 use terrace_sync::native_locks::Mutex;
 
-/// Maximum number of attempts of an address within a second.
+/// Maximum number of wrong attempts of an address within a second.
 const ATTEMPTS_PER_SECOND: u32 = 10;
 
 /// Returns true if `given` is the password. The time depends on the lengths only.
@@ -34,6 +34,18 @@ impl LoginAttempts {
         *count += 1;
         *count <= ATTEMPTS_PER_SECOND
     }
+
+    /// Takes back the attempt that was permitted at `now`, because its password was right. So the
+    /// clients of a pool may log in at the same time.
+    pub(crate) fn take_back(&self, address: Option<IpAddr>, now: Duration) {
+        let mut window = self.window.lock();
+        let (second, attempts) = &mut *window;
+        if *second == now.as_secs()
+            && let Some(count) = attempts.get_mut(&address)
+        {
+            *count = count.saturating_sub(1);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -58,5 +70,20 @@ mod tests {
         assert!(!attempts.permit(address, Duration::from_millis(999)));
         assert!(attempts.permit(None, Duration::from_millis(999)));
         assert!(attempts.permit(address, Duration::from_millis(1000)));
+    }
+
+    #[test]
+    fn right_passwords_are_no_attempts() {
+        let attempts = LoginAttempts::default();
+        let now = Duration::from_millis(500);
+        for _ in 0..2 * ATTEMPTS_PER_SECOND {
+            assert!(attempts.permit(None, now));
+            attempts.take_back(None, now);
+        }
+        for _ in 0..ATTEMPTS_PER_SECOND {
+            assert!(attempts.permit(None, now));
+        }
+        attempts.take_back(None, Duration::from_millis(1500));
+        assert!(!attempts.permit(None, now));
     }
 }

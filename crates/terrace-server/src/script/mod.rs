@@ -46,7 +46,7 @@ pub(crate) trait Host {
     /// version of the protocol that the script has chosen. The error is the text of an error reply.
     fn command(&mut self, buffer: &[u8], ranges: &[ArgRange], is_resp3: bool) -> Result<&[u8], String>;
 
-    /// True if the command exists and may have these arguments.
+    /// True if the command exists.
     fn is_command(&self, buffer: &[u8], ranges: &[ArgRange]) -> bool;
 
     /// Reply of the script, in the version of the client.

@@ -400,9 +400,8 @@ fn set_script_limit(shared: &Shared, value: &str) -> Result<(), String> {
 }
 
 fn set_idle_timeout(shared: &Shared, value: &str) -> Result<(), String> {
-    let seconds = parse_u64(value.as_bytes()).filter(|seconds| *seconds <= i32::MAX as u64);
-    let seconds = seconds.ok_or("argument must be between 0 and 2147483647 inclusive")?;
-    shared.settings.idle_timeout.store(seconds, Ordering::Relaxed);
+    let seconds = number(value, 0, i32::MAX.into())?;
+    shared.settings.idle_timeout.store(seconds.unsigned_abs(), Ordering::Relaxed);
     Ok(())
 }
 

@@ -88,8 +88,10 @@ pub(crate) struct View<'a> {
     pub(super) events: Vec<KeyEvent>,
     /// True if a get of a missing key is an event.
     pub(crate) reports_misses: bool,
-    /// Messages that are sent after the commit of a transaction in a shared store.
+    /// Messages that are sent after the commit of a transaction: kind, channel and text.
     pub(crate) messages: Vec<(ChannelKind, Vec<u8>, Vec<u8>)>,
+    /// Size of the channels and texts of `messages`, in bytes.
+    pub(crate) message_bytes: usize,
 }
 
 impl<'a> View<'a> {
@@ -118,6 +120,7 @@ impl<'a> View<'a> {
             events: Vec::new(),
             reports_misses: false,
             messages: Vec::new(),
+            message_bytes: 0,
         }
     }
 

@@ -35,6 +35,17 @@ fn many_login_attempts() {
     assert!(replies.iter().any(|reply| reply.starts_with("-ERR too many login attempts")));
 }
 
+/// The eleventh client of a pool could not log in within a second, because right passwords counted
+/// as attempts, too.
+#[test]
+fn pool_of_clients_logs_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |config| config.password = Some("secret".into()));
+    for _ in 0..50 {
+        server.client().check(&[("AUTH secret", "OK"), ("PING", "PONG")]);
+    }
+}
+
 #[test]
 fn client_before_its_login_sends_little() {
     let dir = tempfile::tempdir().unwrap();

@@ -40,6 +40,7 @@ mod process;
 mod pubsub;
 mod raw_layout;
 mod real_clients;
+mod redis_corner_cases;
 mod scripts;
 mod series;
 mod server;

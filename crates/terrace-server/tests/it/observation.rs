@@ -261,10 +261,13 @@ fn counts_of_subcommands() {
             ("client|list", "calls=1,"),
             ("object|encoding", "calls=1,"),
             ("config|resetstat", "calls=1,"),
-            ("config|get", "calls=2,"),
+            ("config|get", "calls=1,"),
         ] {
             assert!(stats.contains(&format!("cmdstat_{name}:{counts}")), "{name}: {stats}");
         }
+        // A wrong number of arguments is refused before the command runs, as in Redis.
+        let refused = stats.lines().find(|line| line.starts_with("cmdstat_config|get:")).unwrap();
+        assert!(refused.contains(",rejected_calls=1,failed_calls=0"), "{refused}");
         assert!(!stats.contains("cmdstat_client:"), "{stats}");
         let histogram = client.run("LATENCY HISTOGRAM client");
         assert!(histogram.contains("'client|id' ['calls' :1") && histogram.contains("'client|list'"));

@@ -67,3 +67,31 @@ fn subscription_ends_with_the_connection() {
     });
     assert!(is_gone);
 }
+
+/// A subscriber that read a key after the message of a script or an EXEC got the value before it,
+/// because the message was sent before the commit. The messages of a transaction follow its writes.
+#[test]
+fn messages_of_a_transaction_follow_its_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let mut reader = server.client();
+    reader.run("HELLO 3");
+    reader.check(&[("SUBSCRIBE news", ">['subscribe' 'news' :1]")]);
+    // The loop takes longer than the message.
+    let pause = "local sum = 0 for i = 1, 30000000 do sum = sum + 1 end";
+    let script =
+        format!("redis.call('set', 'a', '1') local n = redis.call('publish', 'news', 'x') {pause} return n");
+    let mut writer = server.client();
+    writer.send(&["EVAL", &script, "0"]);
+    assert_eq!(reader.reply(), ">['message' 'news' 'x']");
+    assert_eq!(reader.run("GET a"), "'1'");
+    assert_eq!(writer.reply(), ":1");
+    for line in ["MULTI", "SET a 2", "PUBLISH news y"] {
+        writer.run(line);
+    }
+    writer.call(&["EVAL", pause, "0"]);
+    writer.send(&["EXEC"]);
+    assert_eq!(reader.reply(), ">['message' 'news' 'y']");
+    assert_eq!(reader.run("GET a"), "'2'");
+    assert_eq!(writer.reply(), "[OK :1 nil]");
+}

@@ -150,19 +150,20 @@ fn parse(args: Args<'_>, first: usize, mut form: RangeForm) -> CommandResult<Ran
     let mut offset = 0;
     let mut limit = -1;
     let mut index = first + 2;
+    let mut has_unit = form.is_fixed;
+    let mut has_order = form.is_fixed;
     while index < args.len() {
-        let is_open = !form.is_fixed;
         if args.is(index, "WITHSCORES") && !form.is_store {
             scores = Scores::Shown;
         } else if args.is(index, "LIMIT") && index + 2 < args.len() {
             (offset, limit) = (args.integer(index + 1)?, args.integer(index + 2)?);
             index += 2;
-        } else if is_open && args.is(index, "REV") {
+        } else if !has_order && args.is(index, "REV") {
             form.is_reverse = true;
-        } else if is_open && args.is(index, "BYSCORE") {
-            form.by = By::Score;
-        } else if is_open && args.is(index, "BYLEX") {
-            form.by = By::Lex;
+            has_order = true;
+        } else if !has_unit && (args.is(index, "BYSCORE") || args.is(index, "BYLEX")) {
+            form.by = if args.is(index, "BYLEX") { By::Lex } else { By::Score };
+            has_unit = true;
         } else {
             return Err(Failure::SYNTAX);
         }

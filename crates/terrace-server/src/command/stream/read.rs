@@ -261,7 +261,7 @@ impl StreamRead<'_> {
     /// Appends the key and the entries. Returns false, without a write, if there is nothing new.
     /// The history of a consumer is never new, and its row may be empty.
     fn run(&self, view: &mut View<'_>, from: From, rows: &mut Reply) -> CommandResult<bool> {
-        let mut entries = Reply::new();
+        let mut entries = new_rows(rows);
         let is_served = match self.reader {
             Some(reader) => self.read_for(view, reader, from, &mut entries)?,
             None => self.read_plain(view, from, &mut entries)? > 0,
@@ -364,7 +364,7 @@ impl StreamRead<'_> {
         let now = view.now_ms();
         let begin = after.next().unwrap_or(StreamId::MAX);
         let mut scan = edit.pending_entries(view, Some(&reader.consumer), begin, StreamId::MAX)?;
-        let mut rows = Reply::new();
+        let mut rows = new_rows(entries);
         let mut len = 0;
         while (len as u64) < self.count
             && let Some((id, _)) = scan.next()?

@@ -77,6 +77,13 @@ impl Keys {
         self.first > 0 && self.last == self.first as i32 && self.more == MoreKeys::None
     }
 
+    /// True if the arguments contain as many keys as their count states.
+    pub(crate) fn is_count_valid(self, args: Args<'_>) -> bool {
+        let MoreKeys::Counted(at) = self.more else { return true };
+        let max = args.len().saturating_sub(at + 1);
+        args.integer(at).ok().and_then(|count| usize::try_from(count).ok()).is_some_and(|count| count <= max)
+    }
+
     /// Positions of the keys of a command. Wrong arguments have fewer keys.
     pub(crate) fn positions(self, args: Args<'_>) -> impl Iterator<Item = usize> + use<> {
         let len = args.len();
@@ -140,14 +147,17 @@ mod tests {
 
     #[track_caller]
     fn check(keys: Keys, line: &str, expected: &[usize]) {
+        with_args(line, |args| assert_eq!(keys.positions(args).collect::<Vec<_>>(), expected, "{line}"));
+    }
+
+    fn with_args(line: &str, body: impl FnOnce(Args<'_>)) {
         let mut ranges = Vec::new();
         let mut begin = 0;
         for word in line.split(' ') {
             ranges.push((begin, begin + word.len() as u32));
             begin += word.len() as u32 + 1;
         }
-        let args = Args::new(line.as_bytes(), &ranges);
-        assert_eq!(keys.positions(args).collect::<Vec<_>>(), expected, "{line}");
+        body(Args::new(line.as_bytes(), &ranges));
     }
 
     #[test]
@@ -167,6 +177,9 @@ mod tests {
         check(counted, "lmpop 9 a b", &[2, 3]);
         check(counted, "lmpop x a b", &[]);
         check(counted, "lmpop -1 a b", &[]);
+        for (line, is_valid) in [("lmpop 2 a b", true), ("lmpop 3 a b", false), ("lmpop x a", false)] {
+            with_args(line, |args| assert_eq!(counted.is_count_valid(args), is_valid, "{line}"));
+        }
         check(FIRST.and(MoreKeys::Counted(2)), "zunionstore a 2 b c", &[1, 3, 4]);
         let streams = NONE.and(MoreKeys::Streams);
         check(streams, "xread count 1 streams a b 0 0", &[4, 5]);

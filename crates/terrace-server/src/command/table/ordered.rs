@@ -19,7 +19,7 @@ pub(super) static LIST: &[Command] = &[
     row(
         "blmpop",
         -5,
-        WRITE.and(BLOCKING).and(ALONE).and(NO_SCRIPT),
+        WRITE.and(BLOCKING).and(ALONE),
         NONE.and(MoreKeys::Counted(2)),
         "list",
         "7.0.0",
@@ -116,7 +116,7 @@ pub(super) static SORTED_SET: &[Command] = &[
     row(
         "bzmpop",
         -5,
-        WRITE.and(BLOCKING).and(ALONE).and(NO_SCRIPT),
+        WRITE.and(BLOCKING).and(ALONE),
         NONE.and(MoreKeys::Counted(2)),
         "sorted_set",
         "7.0.0",

@@ -225,7 +225,7 @@ pub(super) static PUBSUB: &[Command] = &[
     row(
         "psubscribe",
         -2,
-        PUBSUB_FLAG.and(NO_MULTI).and(WHILE_SUBSCRIBED).and(NO_SCRIPT),
+        PUBSUB_FLAG.and(WHILE_SUBSCRIBED).and(NO_SCRIPT),
         NONE,
         "pubsub",
         "2.0.0",
@@ -238,7 +238,7 @@ pub(super) static PUBSUB: &[Command] = &[
     row(
         "punsubscribe",
         -1,
-        PUBSUB_FLAG.and(NO_MULTI).and(WHILE_SUBSCRIBED).and(NO_KEYS).and(NO_SCRIPT),
+        PUBSUB_FLAG.and(WHILE_SUBSCRIBED).and(NO_KEYS).and(NO_SCRIPT),
         NONE,
         "pubsub",
         "2.0.0",
@@ -249,7 +249,7 @@ pub(super) static PUBSUB: &[Command] = &[
     row(
         "ssubscribe",
         -2,
-        PUBSUB_FLAG.and(NO_MULTI).and(WHILE_SUBSCRIBED).and(NO_SCRIPT),
+        PUBSUB_FLAG.and(WHILE_SUBSCRIBED).and(NO_SCRIPT),
         ALL,
         "pubsub",
         "7.0.0",
@@ -259,7 +259,7 @@ pub(super) static PUBSUB: &[Command] = &[
     row(
         "subscribe",
         -2,
-        PUBSUB_FLAG.and(NO_MULTI).and(WHILE_SUBSCRIBED).and(NO_SCRIPT),
+        PUBSUB_FLAG.and(WHILE_SUBSCRIBED).and(NO_SCRIPT),
         NONE,
         "pubsub",
         "2.0.0",
@@ -269,7 +269,7 @@ pub(super) static PUBSUB: &[Command] = &[
     row(
         "sunsubscribe",
         -1,
-        PUBSUB_FLAG.and(NO_MULTI).and(WHILE_SUBSCRIBED).and(NO_KEYS).and(NO_SCRIPT),
+        PUBSUB_FLAG.and(WHILE_SUBSCRIBED).and(NO_KEYS).and(NO_SCRIPT),
         ALL,
         "pubsub",
         "7.0.0",
@@ -279,7 +279,7 @@ pub(super) static PUBSUB: &[Command] = &[
     row(
         "unsubscribe",
         -1,
-        PUBSUB_FLAG.and(NO_MULTI).and(WHILE_SUBSCRIBED).and(NO_KEYS).and(NO_SCRIPT),
+        PUBSUB_FLAG.and(WHILE_SUBSCRIBED).and(NO_KEYS).and(NO_SCRIPT),
         NONE,
         "pubsub",
         "2.0.0",

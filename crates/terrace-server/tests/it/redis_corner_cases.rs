@@ -1,0 +1,181 @@
+//! Corner cases whose replies differed from those of Redis 7.0. Every row was compared with
+//! redis-server 7.0.15.
+
+use crate::server::{Server, with_client};
+
+/// XREADGROUP of the history replied `*-1` for a deleted entry also in version 3 of the protocol,
+/// whose null is `_`.
+#[test]
+fn deleted_entry_in_version_3_of_the_protocol() {
+    with_client(|client| {
+        client.check(&[
+            ("XADD x 1-1 f v", "'1-1'"),
+            ("XGROUP CREATE x g 0", "OK"),
+            ("XREADGROUP GROUP g c STREAMS x >", "[['x' [['1-1' ['f' 'v']]]]]"),
+            ("XDEL x 1-1", ":1"),
+        ]);
+        client.run("HELLO 3");
+        client.send_bytes(b"XREADGROUP GROUP g c STREAMS x 0\r\nQUIT\r\n");
+        let expected = "%1\\r\\n$1\\r\\nx\\r\\n*1\\r\\n*2\\r\\n$3\\r\\n1-1\\r\\n_\\r\\n+OK\\r\\n";
+        assert_eq!(client.rest(), expected);
+    });
+}
+
+/// SORT of a list with BY of a constant pattern ignored DESC. A number may have spaces before it.
+#[test]
+fn order_of_sort() {
+    with_client(|client| {
+        client.check(&[
+            ("RPUSH l 3 1 2 10", ":4"),
+            ("SORT l BY nosort", "['3' '1' '2' '10']"),
+            ("SORT l BY nosort DESC", "['10' '2' '1' '3']"),
+            ("SORT l BY nosort DESC LIMIT 1 2", "['2' '1']"),
+            ("SORT l BY nosort DESC STORE d", ":4"),
+            ("LRANGE d 0 -1", "['10' '2' '1' '3']"),
+        ]);
+        client.call(&["RPUSH", "l", " 5"]);
+        client.check(&[("SORT l", "['1' '2' '3' ' 5' '10']")]);
+        client.call(&["RPUSH", "l", "5 "]);
+        client.check(&[("SORT l", "-ERR One or more scores can't be converted into double")]);
+    });
+}
+
+/// A wrong subcommand was queued, and EXEC executed the other commands.
+#[test]
+fn wrong_subcommand_in_multi() {
+    with_client(|client| {
+        for (line, error) in [
+            ("CLIENT ID x", "-ERR wrong number of arguments for 'client|id' command"),
+            ("XGROUP CREATE x", "-ERR wrong number of arguments for 'xgroup|create' command"),
+            ("CONFIG GETT x", "-ERR unknown subcommand 'GETT'. Try CONFIG HELP."),
+        ] {
+            client.check(&[
+                ("MULTI", "OK"),
+                ("SET a 1", "QUEUED"),
+                (line, error),
+                ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+                ("EXISTS a", ":0"),
+            ]);
+        }
+        client.check(&[
+            ("MULTI", "OK"),
+            ("CLIENT HELP x", "-ERR wrong number of arguments for 'client|help' command"),
+            (
+                "EXEC x",
+                "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command",
+            ),
+            ("MULTI", "OK"),
+            ("COMMAND COUNT", "QUEUED"),
+            ("FUNCTION STATS", "QUEUED"),
+            ("DISCARD", "OK"),
+        ]);
+    });
+}
+
+/// SUBSCRIBE and its forms were errors within MULTI.
+#[test]
+fn subscriptions_in_multi() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    for (hello, reply, message) in [
+        (
+            "HELLO 2",
+            "[['subscribe' 'a' :1] ['psubscribe' 'b*' :2] ['unsubscribe' 'a' :1] nil]",
+            "['pmessage' 'b*' 'bc' 'x']",
+        ),
+        (
+            "HELLO 3",
+            "[>['subscribe' 'a' :1] >['psubscribe' 'b*' :2] >['unsubscribe' 'a' :1] nil]",
+            ">['pmessage' 'b*' 'bc' 'x']",
+        ),
+    ] {
+        let mut client = server.client();
+        client.run(hello);
+        client.check(&[
+            ("MULTI", "OK"),
+            ("SUBSCRIBE a", "QUEUED"),
+            ("PSUBSCRIBE b*", "QUEUED"),
+            ("UNSUBSCRIBE a", "QUEUED"),
+            ("GET k", "QUEUED"),
+            ("EXEC", reply),
+        ]);
+        server.client().check(&[("PUBLISH a x", ":0"), ("PUBLISH bc x", ":1")]);
+        assert_eq!(client.reply(), message);
+        client.run("PUNSUBSCRIBE");
+    }
+}
+
+/// A second CLIENT REPLY SKIP did not suppress the reply after it.
+#[test]
+fn two_skipped_replies() {
+    with_client(|client| {
+        client.send_bytes(b"CLIENT REPLY SKIP\r\nCLIENT REPLY SKIP\r\nPING a\r\nPING b\r\n");
+        assert_eq!(client.reply(), "'b'");
+    });
+}
+
+/// BLMPOP and BZMPOP were errors in scripts, in contrast to the older commands.
+#[test]
+fn waiting_commands_of_scripts() {
+    with_client(|client| {
+        client.run("RPUSH l a b");
+        client.run("ZADD z 1 m");
+        for (script, expected) in [
+            ("return redis.call('blmpop', '0', '2', 'none', 'l', 'left')", "['l' ['a']]"),
+            ("return redis.call('bzmpop', '0', '1', 'z', 'min')[1]", "'z'"),
+            ("return redis.call('blmpop', '0', '1', 'none', 'left')", "nil"),
+            ("return redis.acl_check_cmd('get')", ":1"),
+        ] {
+            assert_eq!(client.call(&["EVAL", script, "0"]), expected, "{script}");
+        }
+        for (script, expected) in [
+            ("redis.call('xinfo', 'stream')", "-ERR Wrong number of args calling Redis command from script"),
+            ("redis.call('object', 'x', 'y')", "-ERR Unknown Redis command called from script"),
+        ] {
+            let reply = client.call(&["EVAL", script, "0"]);
+            assert!(reply.starts_with(expected), "{reply}");
+        }
+    });
+}
+
+/// COMMAND INFO had only one category, and COMMAND GETKEYS returned keys of wrong arguments.
+#[test]
+fn description_of_commands() {
+    with_client(|client| {
+        let info = client.run("COMMAND INFO get");
+        assert!(info.contains("[@read @string @fast]"), "{info}");
+        client.check(&[
+            ("COMMAND GETKEYS ZUNIONSTORE d 3 a b", "-ERR Invalid arguments specified for command"),
+            ("COMMAND GETKEYS ZUNIONSTORE d x a b", "-ERR Invalid arguments specified for command"),
+            ("COMMAND GETKEYS SINTERCARD 9999999999999 a b", "-ERR Invalid arguments specified for command"),
+            ("COMMAND GETKEYS EVAL x 3 a b", "[]"),
+            ("COMMAND GETKEYS SPUBLISH a b", "-ERR The command has no key arguments"),
+            ("ACL DRYRUN default config get", "-ERR wrong number of arguments for 'config|get' command"),
+        ]);
+    });
+}
+
+/// Contradictory options were accepted, and some errors had another text.
+#[test]
+fn contradictory_options() {
+    with_client(|client| {
+        client.check(&[
+            ("ZADD z 1 a", ":1"),
+            ("ZRANGE z 0 -1 BYSCORE BYLEX", "-ERR syntax error"),
+            ("ZRANGE z 0 -1 REV REV", "-ERR syntax error"),
+            ("ZRANGE z 0 -1 REV", "['a']"),
+            ("SHUTDOWN NOSAVE SAVE", "-ERR syntax error"),
+            ("SHUTDOWN ABORT NOW", "-ERR syntax error"),
+            ("SHUTDOWN ABORT", "-ERR No shutdown in progress."),
+            ("CLIENT UNBLOCK 1 ERROR x", "-ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP."),
+            ("CLIENT PAUSE 0 ALL x", "-ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP."),
+            ("SELECT 4294967296", "-ERR value is out of range, value must between -2147483648 and 2147483647"),
+            ("SWAPDB 4294967296 0", "-ERR invalid first DB index"),
+            ("WAIT 0 abc", "-ERR timeout is not an integer or out of range"),
+            (
+                "CONFIG SET timeout abc",
+                "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer",
+            ),
+        ]);
+    });
+}
