@@ -341,8 +341,8 @@ fn scan_new<'call>(call: &Call<'call>) -> Result<Value<'call>> {
     };
     let scan = handles::try_with(|handles| {
         let (db, options) = handles.db_and_options(db, snapshot, flags & NO_FILL_CACHE == 0)?;
-        let iter = db.raw_iter_with(&bounded(options, lower, upper));
-        Ok(handles.add_scan(Scan::new(iter, parts)))
+        let scan = Scan::new(db, bounded(options, lower, upper), parts);
+        Ok(handles.add_scan(scan))
     })?;
     call.number(scan)
 }

@@ -6,7 +6,7 @@
 //!
 //! Integers have the byte order of the machine, because JavaScript reads them as a `Uint32Array`.
 
-use terrace::{DbIterator, ReadOptions};
+use terrace::{Db, DbIterator, ReadOptions};
 use terrace_sync::{Arc, AtomicBool, Ordering};
 
 use crate::error::{Failure, Result};
@@ -35,6 +35,10 @@ enum Position {
 /// Iterator of JavaScript.
 pub(crate) struct Scan {
     iter: DbIterator,
+    /// First key of the range.
+    lower: Option<Vec<u8>>,
+    /// Key at which the range ends.
+    upper: Option<Vec<u8>>,
     parts: ScanParts,
     position: Position,
     /// Set by the main thread when the caller aborts or closes the iterator.
@@ -53,8 +57,16 @@ pub(crate) fn bounded(
 }
 
 impl Scan {
-    pub(crate) fn new(iter: DbIterator, parts: ScanParts) -> Scan {
-        Scan { iter, parts, position: Position::Start, aborted: Arc::new(AtomicBool::new(false)) }
+    /// Creates a scan over the range of `options`.
+    pub(crate) fn new(db: &Db, options: ReadOptions, parts: ScanParts) -> Scan {
+        Scan {
+            iter: db.raw_iter_with(&options),
+            lower: options.lower_bound,
+            upper: options.upper_bound,
+            parts,
+            position: Position::Start,
+            aborted: Arc::new(AtomicBool::new(false)),
+        }
     }
 
     /// Returns the flag that ends a running [`Scan::take`] early.
@@ -62,14 +74,20 @@ impl Scan {
         Arc::clone(&self.aborted)
     }
 
-    /// Moves the iterator, before the next chunk, to `target` or to the next key in its order.
+    /// Moves the iterator, before the next chunk, to `target` or to the next key in its order. With
+    /// a target outside of the range, the iterator is at its end, as abstract-level requires.
     pub(crate) fn seek(&mut self, target: Vec<u8>) {
-        self.position = Position::Seek(target);
+        let is_below = self.lower.as_ref().is_some_and(|lower| target < *lower);
+        let is_above = self.upper.as_ref().is_some_and(|upper| target >= *upper);
+        self.position = if is_below || is_above { Position::End } else { Position::Seek(target) };
     }
 
     /// Returns a chunk of at most `count` entries. It ends after the entry with which it exceeds
     /// `bytes`.
     pub(crate) fn take(&mut self, count: usize, bytes: usize) -> Result<Vec<u8>> {
+        if let Position::End = self.position {
+            return Ok(encode(&[], &[], true));
+        }
         self.move_to_position();
         let mut lengths: Vec<u32> = Vec::new();
         let mut data = Vec::new();

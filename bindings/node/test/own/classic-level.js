@@ -118,3 +118,24 @@ both('compression: false stores data as it is', async (t, db, Level) => {
     await other.close()
   }
 })
+
+// The suite of abstract-level has a test of this sentence of its README, but does not run it. A seek to a key before the
+// range went to the first entry of the range.
+both('a seek() out of the range ends the iterator', async (t, db) => {
+  for (const [range, target, expected] of [
+    [{ gte: 'b', lt: 'd' }, 'a'], [{ gte: 'b', lt: 'd' }, 'b', 'b'], [{ gte: 'b', lt: 'd' }, 'c', 'c'],
+    [{ gte: 'b', lt: 'd' }, 'd'], [{ gt: 'b' }, 'b'], [{ gt: 'b' }, 'bb', 'c'], [{ lte: 'c' }, 'c', 'c'],
+    [{ lte: 'c' }, 'cc'], [{ gte: 'b', lte: 'c', reverse: true }, 'd'], [{ lt: 'c', reverse: true }, 'c'],
+    [{ lt: 'c', reverse: true }, 'bb', 'b'], [{ gt: 'b', reverse: true }, 'b'], [{ gt: 'b', reverse: true }, 'z', 'd']
+  ]) {
+    const iterator = db.keys(range)
+    await iterator.next()
+    iterator.seek(target)
+    t.is(await iterator.next(), expected, `${JSON.stringify(range)} ${target}`)
+    if (expected === undefined) t.same(await iterator.nextv(4), [], 'nextv()')
+    const inside = range.gt === undefined ? 'b' : 'c'
+    iterator.seek(inside)
+    t.is(await iterator.next(), inside, 'a seek back')
+    await iterator.close()
+  }
+})
