@@ -5,6 +5,7 @@
 //! ```
 //!
 //! Integers have the byte order of the machine, because JavaScript reads them as a `Uint32Array`.
+//! In an aligned chunk, each key and each value begins at a multiple of [`ALIGNMENT`].
 
 use terrace::{Db, DbIterator, ReadOptions};
 use terrace_sync::{Arc, AtomicBool, Ordering};
@@ -16,12 +17,17 @@ const IS_LAST: u32 = 1;
 /// Flag of a chunk: all bytes of keys and values are ASCII.
 const IS_ASCII: u32 = 2;
 
+/// Alignment in bytes of the largest elements of JavaScript's typed arrays. A program may read a
+/// part of a chunk as such an array.
+const ALIGNMENT: usize = 8;
+
 /// Which parts of an entry a caller wants, and in which order it wants the entries.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanParts {
     pub(crate) keys: bool,
     pub(crate) values: bool,
     pub(crate) reverse: bool,
+    pub(crate) aligned: bool,
 }
 
 /// Place of the next entry.
@@ -91,11 +97,20 @@ impl Scan {
         self.move_to_position();
         let mut lengths: Vec<u32> = Vec::new();
         let mut data = Vec::new();
+        let mut size = 0;
         while lengths.len() < 2 * count && self.iter.valid() && !self.aborted.load(Ordering::Relaxed) {
-            lengths.push(append(&mut data, self.parts.keys, self.iter.key())?);
-            lengths.push(append(&mut data, self.parts.values, self.iter.value())?);
+            for (is_wanted, part) in
+                [(self.parts.keys, self.iter.key()), (self.parts.values, self.iter.value())]
+            {
+                let length = append(&mut data, is_wanted, part)?;
+                lengths.push(length);
+                size += length as usize;
+                if self.parts.aligned {
+                    data.resize(data.len().next_multiple_of(ALIGNMENT), 0);
+                }
+            }
             self.step();
-            if data.len() > bytes {
+            if size > bytes {
                 break;
             }
         }

@@ -170,7 +170,7 @@ pub(crate) fn clear(
 /// waits for syncs.
 fn clear_all(db: &Db, lower: Option<Vec<u8>>, upper: Option<Vec<u8>>) -> Result<()> {
     let options = bounded(ReadOptions::DEFAULT.fill_cache(false), lower.clone(), upper.clone());
-    let parts = ScanParts { keys: true, values: false, reverse: false };
+    let parts = ScanParts { keys: true, values: false, reverse: false, aligned: false };
     let mut batch = WriteBatch::new();
     let has_more = Scan::new(db, options, parts).take_keys(CLEAR_BATCH_KEYS, |key| {
         batch.delete(key);
@@ -184,7 +184,7 @@ fn clear_all(db: &Db, lower: Option<Vec<u8>>, upper: Option<Vec<u8>>) -> Result<
 }
 
 fn clear_some(db: &Db, options: ReadOptions, limit: f64, reverse: bool) -> Result<()> {
-    let parts = ScanParts { keys: true, values: false, reverse };
+    let parts = ScanParts { keys: true, values: false, reverse, aligned: false };
     let mut scan = Scan::new(db, options, parts);
     let mut left = limit as usize;
     loop {

@@ -139,3 +139,28 @@ both('a seek() out of the range ends the iterator', async (t, db) => {
     await iterator.close()
   }
 })
+
+// A slice of a chunk began at any byte, and the constructors of typed arrays refused most of them.
+both('keys and values of an iterator are readable as typed arrays', async (t, db, Level) => {
+  const vectors = new Level(temporaryDirectory(), { keyEncoding: 'view', valueEncoding: 'view' })
+  const bytes = array => new Uint8Array(array.buffer)
+  for (let i = 0; i < 300; i++) {
+    await vectors.put(bytes(new Uint32Array(1 + i % 3).fill(i)), bytes(new Float64Array(i % 4).fill(i / 2)))
+  }
+  const words = view => new Uint32Array(view.buffer, view.byteOffset, view.byteLength / 4)
+  const floats = view => new Float64Array(view.buffer, view.byteOffset, view.byteLength / 8)
+  const check = (key, value) => words(key).every(word => word === words(key)[0]) && words(key).length === 1 + words(key)[0] % 3 &&
+    floats(value).every(float => float === words(key)[0] / 2) && floats(value).length === words(key)[0] % 4
+  for (const reverse of [false, true]) {
+    const entries = await vectors.iterator({ reverse }).all()
+    t.is(entries.filter(([key, value]) => check(key, value)).length, 300, `all(), reverse: ${reverse}`)
+  }
+  let found = 0
+  for await (const [key, value] of vectors.iterator()) found += check(key, value)
+  t.is(found, 300, 'for await')
+  t.is((await vectors.values({ keyEncoding: 'utf8' }).all()).filter(value => floats(value).length < 4).length, 300, 'values()')
+  t.is((await vectors.keys().all()).filter(key => words(key).length < 4).length, 300, 'keys()')
+  t.is((await vectors.iterator({ keyEncoding: 'hex' }).all()).filter(([key, value]) =>
+    check(Buffer.copyBytesFrom(Buffer.from(key, 'hex')), value)).length, 300, 'strings and views')
+  await vectors.close()
+})
