@@ -119,6 +119,13 @@ both('compression: false stores data as it is', async (t, db, Level) => {
   }
 })
 
+// close() failed, and the database could be neither used nor closed.
+both('close() after the directory was removed', async (t, db, Level, location) => {
+  rmSync(location, { recursive: true })
+  await db.close()
+  t.is(db.status, 'closed')
+})
+
 // The suite of abstract-level has a test of this sentence of its README, but does not run it. A seek to a key before the
 // range went to the first entry of the range.
 both('a seek() out of the range ends the iterator', async (t, db) => {

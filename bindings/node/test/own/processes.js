@@ -5,7 +5,7 @@
 const test = require('tape')
 const { execFileSync, fork, spawnSync } = require('child_process')
 const { once } = require('events')
-const { readFileSync, writeFileSync } = require('fs')
+const { readFileSync, rmSync, writeFileSync } = require('fs')
 const { join } = require('path')
 const { Worker } = require('worker_threads')
 const { TerraceLevel } = require('../..')
@@ -233,3 +233,21 @@ test('a forgotten database closes', t => {
   t.end()
 })
 
+
+// The second call failed, too: the native database existed no longer.
+test('close() after a close() that failed', async t => {
+  const location = temporaryDirectory()
+  const db = new TerraceLevel(location)
+  await db.put('a', '1')
+  rmSync(location, { recursive: true })
+  writeFileSync(location, 'a file')
+  const error = await db.close().catch(error => error)
+  t.is(error?.code, 'LEVEL_DATABASE_NOT_CLOSED')
+  t.is(error?.cause?.code, 'LEVEL_IO_ERROR')
+  await db.close()
+  t.is(db.status, 'closed')
+  rmSync(location)
+  await db.open()
+  await db.put('a', '2')
+  await db.close()
+})
