@@ -251,3 +251,28 @@ test('close() after a close() that failed', async t => {
   await db.put('a', '2')
   await db.close()
 })
+
+// A batch without a native part has no finalizer, so a reference to each one remained until the close.
+test('forgotten batches free their memory', t => {
+  const output = execFileSync(process.execPath, ['--expose-gc', '-e', `${HEAD}
+    const forget = async db => {
+      for (let i = 0; i < 100000; i++) {
+        db.batch().put('a', '1')
+        if (i % 5000 === 0) await new Promise(resolve => setTimeout(resolve, 1))
+      }
+      for (let i = 0; i < 3; i++) {
+        gc()
+        await new Promise(resolve => setTimeout(resolve, 20))
+      }
+      return process.memoryUsage().heapUsed
+    }
+    (async () => {
+      const db = new TerraceLevel(${JSON.stringify(temporaryDirectory())})
+      await db.open()
+      const before = await forget(db)
+      console.log(await forget(db) - before)
+      await db.close()
+    })()`])
+  t.ok(Number(output) < 2e6, `${output} bytes after 100,000 more batches`)
+  t.end()
+})
