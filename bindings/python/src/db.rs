@@ -110,6 +110,14 @@ pub(crate) fn delete_key(py: Python<'_>, handle: &Handle, key: &[u8], sync: Opti
     py.detach(|| db.delete_with(key, &write_options(sync))).map_err(|error| handle.exception(error))
 }
 
+/// Returns the two keys of a tuple, a list or another iterable object. None: it has other items.
+fn pair_of_keys<'py>(range: &Bound<'py, PyAny>) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    let mut items = range.try_iter().ok()?;
+    let start = items.next()?.ok()?.cast_into().ok()?;
+    let stop = items.next()?.ok()?.cast_into().ok()?;
+    items.next().is_none().then_some((start, stop))
+}
+
 impl PyDb {
     /// Calls the engine without the interpreter lock.
     fn call<T: Send>(
@@ -286,12 +294,12 @@ impl PyDb {
     /// Returns the list of the sizes of ranges, each a pair of keys.
     #[pyo3(signature = (*ranges))]
     fn approximate_sizes(&self, py: Python<'_>, ranges: &Bound<'_, PyTuple>) -> Result<Vec<u64>> {
-        let ranges: Vec<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)> = ranges
+        let ranges = ranges
             .iter()
             .map(|range| {
-                range.extract().map_err(|_| PyTypeError::new_err("a range is a pair of byte strings"))
+                pair_of_keys(&range).ok_or_else(|| PyTypeError::new_err("a range is a pair of byte strings"))
             })
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
         let slices: Vec<(&[u8], &[u8])> =
             ranges.iter().map(|(start, stop)| (start.as_bytes(), stop.as_bytes())).collect();
         self.call(py, |db| db.approximate_sizes(&slices))
