@@ -13,6 +13,7 @@ use crate::iterator::PyIterator;
 use crate::open_options::options_of;
 use crate::prefixed_db::PyPrefixedDb;
 use crate::raw_iterator::PyRawIterator;
+use crate::results::to_object;
 use crate::snapshot::PySnapshot;
 use crate::stats::stats_of;
 use crate::transaction::{PyTransaction, transact};
@@ -89,7 +90,10 @@ pub(crate) fn get_value(
 ) -> Result<Option<Py<PyAny>>> {
     let db = handle.db()?;
     let value = py.detach(|| db.get_pinned_with(key, options)).map_err(|error| handle.exception(error))?;
-    Ok(value.map(|value| PyBytes::new(py, &value).into_any().unbind()).or(default))
+    match value {
+        Some(value) => Ok(Some(to_object(py, &value)?.into_any().unbind())),
+        None => Ok(default),
+    }
 }
 
 pub(crate) fn put_value(
@@ -183,13 +187,14 @@ impl PyDb {
         let slices: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
         let values = self.call(py, |db| db.multi_get(&slices))?;
         let default = default.unwrap_or_else(|| py.None());
-        PyList::new(
-            py,
-            values.into_iter().map(|value| match value {
-                Some(value) => PyBytes::new(py, &value).into_any().unbind(),
-                None => default.clone_ref(py),
-            }),
-        )
+        let list = PyList::empty(py);
+        for value in values {
+            match value {
+                Some(value) => list.append(to_object(py, &value)?)?,
+                None => list.append(&default)?,
+            }
+        }
+        Ok(list)
     }
 
     /// Sets the value of `key`: any object with a buffer.

@@ -8,6 +8,7 @@ use terrace_sync::{Arc, Mutex, Weak};
 use crate::arguments::{ValueBytes, seconds};
 use crate::error::{ClosedError, ConflictError, Result};
 use crate::handle::{Closable, Handle, closed};
+use crate::results::{to_object, to_vec};
 
 /// Number of conflicts after which `transact` takes locks.
 const CONFLICTS_UNTIL_LOCKING: u32 = 3;
@@ -81,8 +82,11 @@ impl PyTransaction {
     }
 }
 
-fn to_object(py: Python<'_>, value: Option<Vec<u8>>, default: Option<Py<PyAny>>) -> Option<Py<PyAny>> {
-    value.map(|value| PyBytes::new(py, &value).into_any().unbind()).or(default)
+fn value_or(py: Python<'_>, value: Option<Vec<u8>>, default: Option<Py<PyAny>>) -> Result<Option<Py<PyAny>>> {
+    match value {
+        Some(value) => Ok(Some(to_object(py, &value)?.into_any().unbind())),
+        None => Ok(default),
+    }
 }
 
 #[pymethods]
@@ -97,7 +101,7 @@ impl PyTransaction {
     ) -> Result<Option<Py<PyAny>>> {
         let key = key.as_bytes();
         let value = self.call(py, |transaction| transaction.get(key))?;
-        Ok(to_object(py, value, default))
+        value_or(py, value, default)
     }
 
     /// Same as `get`, for a key that the transaction will write.
@@ -110,7 +114,7 @@ impl PyTransaction {
     ) -> Result<Option<Py<PyAny>>> {
         let key = key.as_bytes();
         let value = self.call(py, |transaction| transaction.get_for_update(key))?;
-        Ok(to_object(py, value, default))
+        value_or(py, value, default)
     }
 
     /// Sets the value of `key`.
@@ -142,13 +146,25 @@ impl PyTransaction {
         options.lower_bound = bytes(start);
         options.upper_bound = bytes(stop);
         options.prefix = bytes(prefix);
+        let limit = limit.unwrap_or(usize::MAX);
         let found = self.call(py, |transaction| {
-            transaction
-                .iter_with(&options)?
-                .take(limit.unwrap_or(usize::MAX))
-                .collect::<terrace::Result<Vec<_>>>()
-        })?;
-        PyList::new(py, found.iter().map(|(key, value)| (PyBytes::new(py, key), PyBytes::new(py, value))))
+            let mut iter = transaction.raw_iter_with(&options)?;
+            iter.seek_to_first();
+            let mut found = Vec::new();
+            while iter.valid() && found.len() < limit {
+                match (to_vec(iter.key()), to_vec(iter.value())) {
+                    (Ok(key), Ok(value)) => found.push((key, value)),
+                    (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
+                }
+                iter.next();
+            }
+            iter.status().map(|()| Ok(found))
+        })??;
+        let list = PyList::empty(py);
+        for (key, value) in found {
+            list.append((to_object(py, &key)?, to_object(py, &value)?))?;
+        }
+        Ok(list)
     }
 
     /// Writes the transaction. Returns its sequence number. A conflict is a `ConflictError`.
