@@ -92,7 +92,7 @@ impl Scan {
     /// `bytes`.
     pub(crate) fn take(&mut self, count: usize, bytes: usize) -> Result<Vec<u8>> {
         if let Position::End = self.position {
-            return Ok(encode(&[], &[], true));
+            return encode(&[], &[], true);
         }
         self.move_to_position();
         let mut lengths: Vec<u32> = Vec::new();
@@ -118,7 +118,7 @@ impl Scan {
             self.iter.status()?;
             self.position = Position::End;
         }
-        Ok(encode(&lengths, &data, !self.iter.valid()))
+        encode(&lengths, &data, !self.iter.valid())
     }
 
     /// Calls `each` with the keys of the next entries, at most `count`. Returns false at the end.
@@ -173,12 +173,13 @@ fn append(data: &mut Vec<u8>, wanted: bool, bytes: &[u8]) -> Result<u32> {
     let Ok(length) = u32::try_from(bytes.len()) else {
         return Err(Failure::new("LEVEL_NOT_SUPPORTED", "a key or value has more than 4 GiB"));
     };
-    data.try_reserve(bytes.len()).map_err(|_| Failure::out_of_memory(bytes.len()))?;
+    // The padding of an aligned chunk follows.
+    data.try_reserve(bytes.len() + ALIGNMENT).map_err(|_| Failure::out_of_memory(bytes.len()))?;
     data.extend_from_slice(bytes);
     Ok(length)
 }
 
-fn encode(lengths: &[u32], data: &[u8], is_end: bool) -> Vec<u8> {
+fn encode(lengths: &[u32], data: &[u8], is_end: bool) -> Result<Vec<u8>> {
     let count = u32::try_from(lengths.len() / 2).unwrap_or(u32::MAX);
     let mut flags = 0;
     if is_end {
@@ -187,10 +188,12 @@ fn encode(lengths: &[u32], data: &[u8], is_end: bool) -> Vec<u8> {
     if data.is_ascii() {
         flags |= IS_ASCII;
     }
-    let mut chunk = Vec::with_capacity(8 + 4 * lengths.len() + data.len());
+    let size = 8 + 4 * lengths.len() + data.len();
+    let mut chunk = Vec::new();
+    chunk.try_reserve_exact(size).map_err(|_| Failure::out_of_memory(size))?;
     for integer in [count, flags].iter().chain(lengths) {
         chunk.extend_from_slice(&integer.to_ne_bytes());
     }
     chunk.extend_from_slice(data);
-    chunk
+    Ok(chunk)
 }

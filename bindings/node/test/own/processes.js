@@ -276,3 +276,27 @@ test('forgotten batches free their memory', t => {
   t.ok(Number(output) < 2e6, `${output} bytes after 100,000 more batches`)
   t.end()
 })
+
+// The copy of a chunk to a Buffer ended the process.
+test('an iterator without memory for a large value', t => {
+  const output = execFileSync(process.execPath, ['--expose-gc', '-e', `${HEAD}
+    const { readFileSync } = require('fs')
+    const large = Buffer.alloc(512 << 20)
+    const limit = bytes => require('child_process').execFileSync('prlimit', ['--pid', process.pid, '--as=' + bytes + ':'])
+    ;(async () => {
+      const db = new TerraceLevel(${JSON.stringify(temporaryDirectory())}, { valueEncoding: 'buffer', compression: false })
+      await db.put('large', large)
+      await db.put('small', Buffer.from('s'))
+      await db.compactRange('a', 'z') // frees the memtable
+      await db.iterator().all() // creates the worker threads and maps the table
+      gc()
+      await new Promise(resolve => setTimeout(resolve, 500))
+      limit(1024 * Number(/VmSize:\\s*(\\d+)/.exec(readFileSync('/proc/self/status'))[1]) + (768 << 20))
+      console.log(await db.iterator().all().catch(error => error.code))
+      limit('unlimited')
+      console.log((await db.values().all()).map(value => value.length), large.length)
+      await db.close()
+    })()`])
+  t.is(String(output), 'LEVEL_OUT_OF_MEMORY\n[ 536870912, 1 ] 536870912\n')
+  t.end()
+})
