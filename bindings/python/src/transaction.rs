@@ -77,6 +77,15 @@ impl PyTransaction {
         })
     }
 
+    /// Commits, unless the program has ended the transaction by itself.
+    fn finish(&self, py: Python<'_>) -> Result<()> {
+        let is_open = py.detach(|| self.transaction.0.lock().is_some());
+        if is_open || self.handle.is_closed() {
+            self.commit(py)?;
+        }
+        Ok(())
+    }
+
     fn ended(&self) -> PyErr {
         if self.handle.is_closed() { closed() } else { ClosedError::new_err("Transaction has ended") }
     }
@@ -184,7 +193,8 @@ impl PyTransaction {
         this
     }
 
-    /// Commits, or rolls back after an exception.
+    /// Commits, or rolls back after an exception. Does nothing if the block has ended the
+    /// transaction.
     #[pyo3(signature = (exc_type, exc_val, exc_tb, /))]
     fn __exit__(
         &self,
@@ -195,7 +205,7 @@ impl PyTransaction {
     ) -> Result<()> {
         let _ = (exc_val, exc_tb);
         if exc_type.is_none() {
-            return self.commit(py).map(drop);
+            return self.finish(py);
         }
         self.rollback(py);
         Ok(())
@@ -221,7 +231,7 @@ pub(crate) fn transact(
         let options = TransactionOptions::default().locking(conflicts >= CONFLICTS_UNTIL_LOCKING).sync(sync);
         let transaction = Bound::new(py, PyTransaction::with_options(py, handle, &options)?)?;
         let outcome = function.call1((&transaction,)).and_then(|result| {
-            transaction.get().commit(py)?;
+            transaction.get().finish(py)?;
             Ok(result.unbind())
         });
         match outcome {
