@@ -4,6 +4,7 @@ package terrace
 import "C"
 
 import (
+	"errors"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -100,7 +101,11 @@ func (h *handle) close() error {
 	C.terrace_writeoptions_destroy(h.writes)
 	C.terrace_writeoptions_destroy(h.syncs)
 	h.options.free()
-	return takeError(cause)
+	// Programs delete the directory of an open database, and goleveldb's Close reports nothing then.
+	if err := takeError(cause); !errors.Is(err, NotFound) {
+		return err
+	}
+	return nil
 }
 
 // call runs work while the database is open.

@@ -281,6 +281,18 @@ func TestForgottenDatabase(t *testing.T) {
 	})
 }
 
+// Programs delete the directory of an open database. goleveldb's Close reports nothing then; that of Terrace
+// returned an error.
+func TestRemovedDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	db, err := Open(path, nil)
+	check(t, err)
+	fill(t, db, 10)
+	check(t, os.RemoveAll(path))
+	check(t, db.Close())
+	expectError(t, "second close", db.Close(), ErrClosed)
+}
+
 // A key or value of 2^31 bytes is refused by each call, and nothing is written.
 func TestTooLongKeys(t *testing.T) {
 	memory, err := syscall.Mmap(-1, 0, 1<<31, syscall.PROT_READ, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)

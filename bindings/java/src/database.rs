@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jni_sys::{jint, jlong};
-use terrace::{Db, FollowOptions, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use terrace::{Db, ErrorKind, FollowOptions, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 
 use crate::call::{
     Failure, bytes_of_len, call, free_handle, invalid, items, new_items, optional_bytes, text, vec,
@@ -60,9 +60,14 @@ pub(crate) extern "system" fn open<'a>(
     })
 }
 
-/// Closes a database for all handles. The handle stays valid for calls that still run.
+/// Closes a database for all handles. The handle stays valid for calls that still run. Files that
+/// were removed before are no error, as in leveldbjni: programs delete the directory of an open
+/// database.
 pub(crate) extern "system" fn shutdown<'a>(env: Env<'a>, class: Class<'a>, db: Handle<'a, Db>) {
-    call(env, class, (), || Ok(required(db)?.shutdown()?));
+    call(env, class, (), || match required(db)?.shutdown() {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    });
 }
 
 pub(crate) extern "system" fn free<'a>(env: Env<'a>, class: Class<'a>, db: Handle<'a, Db>) {

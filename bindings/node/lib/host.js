@@ -25,6 +25,7 @@ class Host {
   #writes
   #taskCount = 0
   #whenIdle = null
+  #isClosed = false
   #resources
 
   constructor (db, resources, usesMainThread) {
@@ -38,10 +39,15 @@ class Host {
     this.#resources.freeWith(resource, free, handle)
   }
 
-  /** Closes the database after the end of all calls. */
+  /**
+   * Closes the database after the end of all calls. The database is closed even if this fails. The base
+   * class then regards it as open, until a second call succeeds.
+   */
   async close () {
     await this.#writes.drain()
     while (this.#taskCount > 0) await new Promise(resolve => { this.#whenIdle = resolve })
+    if (this.#isClosed) return
+    this.#isClosed = true
     await this.task(binding.close(this.db))
   }
 

@@ -12,6 +12,10 @@ const NO_FILL_CACHE = 1
 const REVERSE = 8
 const NO_KEYS = 16
 const NO_VALUES = 32
+const ALIGNED = 64
+
+// In an aligned chunk, each key and each value begins at a multiple of so many bytes.
+const ALIGNMENT = 8
 
 // Numbers of entries that next() fetches: 1, 4, 16 and so on up to this one. A caller often wants
 // only the first entries.
@@ -56,6 +60,7 @@ class TerraceIterator extends AbstractIterator {
   #scan
   #decodeKey
   #decodeValue
+  #alignment
   #chunkBytes
   #entries = 1
   #chunk = null
@@ -79,6 +84,7 @@ class TerraceIterator extends AbstractIterator {
     this.#scan = scan
     this.#decodeKey = decoder(options.keys, options.keyEncoding)
     this.#decodeValue = decoder(options.values, options.valueEncoding)
+    this.#alignment = returnsBuffers(options) ? ALIGNMENT : 1
     this.#chunkBytes = chunkBytes(options.highWaterMarkBytes)
     this.#isPlain = this.limit === Infinity &&
       plainEncodings.decodes(options[AbstractIterator.keyEncoding]) &&
@@ -150,13 +156,19 @@ class TerraceIterator extends AbstractIterator {
   #entry () {
     const start = this.#offset
     const keyEnd = start + this.#lengths[this.#position]
-    const valueEnd = keyEnd + this.#lengths[this.#position + 1]
-    this.#offset = valueEnd
+    const valueStart = this.#aligned(keyEnd)
+    const valueEnd = valueStart + this.#lengths[this.#position + 1]
+    this.#offset = this.#aligned(valueEnd)
     this.#position += 2
     if (this.#text !== null && this.#text.has(start, valueEnd)) {
       return [this.#text.slice(start, keyEnd), this.#text.slice(keyEnd, valueEnd)]
     }
-    return [this.#decodeKey(this.#chunk, start, keyEnd), this.#decodeValue(this.#chunk, keyEnd, valueEnd)]
+    return [this.#decodeKey(this.#chunk, start, keyEnd), this.#decodeValue(this.#chunk, valueStart, valueEnd)]
+  }
+
+  /** Returns the offset of the part after one that ends at `end`. */
+  #aligned (end) {
+    return this.#alignment === 1 ? end : Math.ceil(end / ALIGNMENT) * ALIGNMENT
   }
 
   async #fetchOne () {
@@ -228,7 +240,13 @@ function openScan ({ db }, options, snapshot) {
   if (options.reverse) flags |= REVERSE
   if (!options.keys) flags |= NO_KEYS
   if (!options.values) flags |= NO_VALUES
+  if (returnsBuffers(options)) flags |= ALIGNED
   return binding.scanNew(db, flags, snapshot, lower, upper)
+}
+
+/** Returns true if a program gets slices of a chunk, which it may read as typed arrays. */
+function returnsBuffers ({ keys, keyEncoding, values, valueEncoding }) {
+  return (keys && keyEncoding !== 'utf8') || (values && valueEncoding !== 'utf8')
 }
 
 function aborted () {

@@ -2,6 +2,9 @@
 
 const kReference = Symbol('reference')
 
+// A sweep of fewer references saves too little memory.
+const MIN_SWEEP_SIZE = 1024
+
 const registry = new FinalizationRegistry(({ references, reference, free, handle }) => {
   references.delete(reference)
   free(handle)
@@ -13,10 +16,20 @@ const registry = new FinalizationRegistry(({ references, reference, free, handle
  */
 class WeakResources {
   #references = new Set()
+  #sweepSize = MIN_SWEEP_SIZE // number of references at which the next sweep begins
 
   add (resource) {
     const reference = resource[kReference] = new WeakRef(resource)
     this.#references.add(reference)
+    if (this.#references.size >= this.#sweepSize) this.#sweep()
+  }
+
+  /** Removes the references to forgotten resources without a native part: those have no finalizer. */
+  #sweep () {
+    for (const reference of this.#references) {
+      if (reference.deref() === undefined) this.#references.delete(reference)
+    }
+    this.#sweepSize = Math.max(2 * this.#references.size, MIN_SWEEP_SIZE)
   }
 
   delete (resource) {

@@ -68,6 +68,8 @@ const NO_KEYS: u64 = 16;
 const DELETION: u32 = u32::MAX;
 /// A scan returns no values.
 const NO_VALUES: u64 = 32;
+/// The chunks of a scan are aligned.
+const ALIGNED: u64 = 64;
 
 /// Returns the result of a read for a value.
 fn found<'call>(call: &Call<'call>, flags: u64, value: &[u8]) -> Result<Value<'call>> {
@@ -338,11 +340,12 @@ fn scan_new<'call>(call: &Call<'call>) -> Result<Value<'call>> {
         keys: flags & NO_KEYS == 0,
         values: flags & NO_VALUES == 0,
         reverse: flags & REVERSE != 0,
+        aligned: flags & ALIGNED != 0,
     };
     let scan = handles::try_with(|handles| {
         let (db, options) = handles.db_and_options(db, snapshot, flags & NO_FILL_CACHE == 0)?;
-        let iter = db.raw_iter_with(&bounded(options, lower, upper));
-        Ok(handles.add_scan(Scan::new(iter, parts)))
+        let scan = Scan::new(db, bounded(options, lower, upper), parts);
+        Ok(handles.add_scan(scan))
     })?;
     call.number(scan)
 }

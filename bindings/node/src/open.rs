@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use terrace::{BlockCache, Db, FollowOptions, Options, compress};
+use terrace::{BlockCache, Db, ErrorKind, FollowOptions, Options, compress};
 use terrace_sync::{Arc, Mutex};
 
 use crate::error::{Failure, Result};
@@ -70,7 +70,7 @@ impl Database {
     /// Closes the database for this environment. A shared one stays open for its other openers.
     pub(crate) fn close(&mut self) -> Result<()> {
         let Some(db) = self.db.take() else { return Ok(()) };
-        let Some(shared) = self.shared.take() else { return Ok(db.shutdown()?) };
+        let Some(shared) = self.shared.take() else { return shut_down(&db) };
         // The lock is held during the close, so that the next opener waits for its end.
         let mut shared = shared.lock();
         shared.openers -= 1;
@@ -78,7 +78,16 @@ impl Database {
             return Ok(());
         }
         shared.db = None;
-        Ok(db.shutdown()?)
+        shut_down(&db)
+    }
+}
+
+/// Closes `db`. Files that were removed before are no error, as in classic-level: programs delete
+/// the directory of an open database.
+fn shut_down(db: &Db) -> Result<()> {
+    match db.shutdown() {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

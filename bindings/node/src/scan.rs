@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Integers have the byte order of the machine, because JavaScript reads them as a `Uint32Array`.
+//! In an aligned chunk, each key and each value begins at a multiple of [`ALIGNMENT`].
 
-use terrace::{DbIterator, ReadOptions};
+use terrace::{Db, DbIterator, ReadOptions};
 use terrace_sync::{Arc, AtomicBool, Ordering};
 
 use crate::error::{Failure, Result};
@@ -16,12 +17,17 @@ const IS_LAST: u32 = 1;
 /// Flag of a chunk: all bytes of keys and values are ASCII.
 const IS_ASCII: u32 = 2;
 
+/// Alignment in bytes of the largest elements of JavaScript's typed arrays. A program may read a
+/// part of a chunk as such an array.
+const ALIGNMENT: usize = 8;
+
 /// Parts of an entry that a caller wants, and the order in which it wants the entries.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanParts {
     pub(crate) keys: bool,
     pub(crate) values: bool,
     pub(crate) reverse: bool,
+    pub(crate) aligned: bool,
 }
 
 /// Place of the next entry.
@@ -35,6 +41,10 @@ enum Position {
 /// Iterator of JavaScript.
 pub(crate) struct Scan {
     iter: DbIterator,
+    /// First key of the range.
+    lower: Option<Vec<u8>>,
+    /// Key at which the range ends.
+    upper: Option<Vec<u8>>,
     parts: ScanParts,
     position: Position,
     /// Set by the main thread when the caller aborts or closes the iterator.
@@ -53,8 +63,16 @@ pub(crate) fn bounded(
 }
 
 impl Scan {
-    pub(crate) fn new(iter: DbIterator, parts: ScanParts) -> Scan {
-        Scan { iter, parts, position: Position::Start, aborted: Arc::new(AtomicBool::new(false)) }
+    /// Creates a scan over the range of `options`.
+    pub(crate) fn new(db: &Db, options: ReadOptions, parts: ScanParts) -> Scan {
+        Scan {
+            iter: db.raw_iter_with(&options),
+            lower: options.lower_bound,
+            upper: options.upper_bound,
+            parts,
+            position: Position::Start,
+            aborted: Arc::new(AtomicBool::new(false)),
+        }
     }
 
     /// Returns the flag that ends a running [`Scan::take`] early.
@@ -62,22 +80,37 @@ impl Scan {
         Arc::clone(&self.aborted)
     }
 
-    /// Moves the iterator, before the next chunk, to `target` or to the next key in its order.
+    /// Moves the iterator, before the next chunk, to `target` or to the next key in its order. With
+    /// a target outside of the range, the iterator is at its end, as abstract-level requires.
     pub(crate) fn seek(&mut self, target: Vec<u8>) {
-        self.position = Position::Seek(target);
+        let is_below = self.lower.as_ref().is_some_and(|lower| target < *lower);
+        let is_above = self.upper.as_ref().is_some_and(|upper| target >= *upper);
+        self.position = if is_below || is_above { Position::End } else { Position::Seek(target) };
     }
 
     /// Returns a chunk of at most `count` entries. It ends after the entry with which it exceeds
     /// `bytes`.
     pub(crate) fn take(&mut self, count: usize, bytes: usize) -> Result<Vec<u8>> {
+        if let Position::End = self.position {
+            return encode(&[], &[], true);
+        }
         self.move_to_position();
         let mut lengths: Vec<u32> = Vec::new();
         let mut data = Vec::new();
+        let mut size = 0;
         while lengths.len() < 2 * count && self.iter.valid() && !self.aborted.load(Ordering::Relaxed) {
-            lengths.push(append(&mut data, self.parts.keys, self.iter.key())?);
-            lengths.push(append(&mut data, self.parts.values, self.iter.value())?);
+            for (is_wanted, part) in
+                [(self.parts.keys, self.iter.key()), (self.parts.values, self.iter.value())]
+            {
+                let length = append(&mut data, is_wanted, part)?;
+                lengths.push(length);
+                size += length as usize;
+                if self.parts.aligned {
+                    data.resize(data.len().next_multiple_of(ALIGNMENT), 0);
+                }
+            }
             self.step();
-            if data.len() > bytes {
+            if size > bytes {
                 break;
             }
         }
@@ -85,7 +118,7 @@ impl Scan {
             self.iter.status()?;
             self.position = Position::End;
         }
-        Ok(encode(&lengths, &data, !self.iter.valid()))
+        encode(&lengths, &data, !self.iter.valid())
     }
 
     /// Calls `each` with the keys of the next entries, at most `count`. Returns false at the end.
@@ -140,12 +173,13 @@ fn append(data: &mut Vec<u8>, wanted: bool, bytes: &[u8]) -> Result<u32> {
     let Ok(length) = u32::try_from(bytes.len()) else {
         return Err(Failure::new("LEVEL_NOT_SUPPORTED", "a key or value has more than 4 GiB"));
     };
-    data.try_reserve(bytes.len()).map_err(|_| Failure::out_of_memory(bytes.len()))?;
+    // The padding of an aligned chunk follows.
+    data.try_reserve(bytes.len() + ALIGNMENT).map_err(|_| Failure::out_of_memory(bytes.len()))?;
     data.extend_from_slice(bytes);
     Ok(length)
 }
 
-fn encode(lengths: &[u32], data: &[u8], is_end: bool) -> Vec<u8> {
+fn encode(lengths: &[u32], data: &[u8], is_end: bool) -> Result<Vec<u8>> {
     let count = u32::try_from(lengths.len() / 2).unwrap_or(u32::MAX);
     let mut flags = 0;
     if is_end {
@@ -154,10 +188,12 @@ fn encode(lengths: &[u32], data: &[u8], is_end: bool) -> Vec<u8> {
     if data.is_ascii() {
         flags |= IS_ASCII;
     }
-    let mut chunk = Vec::with_capacity(8 + 4 * lengths.len() + data.len());
+    let size = 8 + 4 * lengths.len() + data.len();
+    let mut chunk = Vec::new();
+    chunk.try_reserve_exact(size).map_err(|_| Failure::out_of_memory(size))?;
     for integer in [count, flags].iter().chain(lengths) {
         chunk.extend_from_slice(&integer.to_ne_bytes());
     }
     chunk.extend_from_slice(data);
-    chunk
+    Ok(chunk)
 }

@@ -161,7 +161,7 @@ pub(crate) fn clear(
         |()| (),
         move || match limit {
             None if snapshot == 0.0 => clear_all(&db, lower, upper),
-            _ => clear_some(&db, &bounded(options, lower, upper), limit.unwrap_or(f64::INFINITY), reverse),
+            _ => clear_some(&db, bounded(options, lower, upper), limit.unwrap_or(f64::INFINITY), reverse),
         },
     )
 }
@@ -170,9 +170,9 @@ pub(crate) fn clear(
 /// waits for syncs.
 fn clear_all(db: &Db, lower: Option<Vec<u8>>, upper: Option<Vec<u8>>) -> Result<()> {
     let options = bounded(ReadOptions::DEFAULT.fill_cache(false), lower.clone(), upper.clone());
-    let parts = ScanParts { keys: true, values: false, reverse: false };
+    let parts = ScanParts { keys: true, values: false, reverse: false, aligned: false };
     let mut batch = WriteBatch::new();
-    let has_more = Scan::new(db.raw_iter_with(&options), parts).take_keys(CLEAR_BATCH_KEYS, |key| {
+    let has_more = Scan::new(db, options, parts).take_keys(CLEAR_BATCH_KEYS, |key| {
         batch.delete(key);
     })?;
     if !has_more {
@@ -183,9 +183,9 @@ fn clear_all(db: &Db, lower: Option<Vec<u8>>, upper: Option<Vec<u8>>) -> Result<
     Ok(db.delete_range((lower, upper))?)
 }
 
-fn clear_some(db: &Db, options: &ReadOptions, limit: f64, reverse: bool) -> Result<()> {
-    let parts = ScanParts { keys: true, values: false, reverse };
-    let mut scan = Scan::new(db.raw_iter_with(options), parts);
+fn clear_some(db: &Db, options: ReadOptions, limit: f64, reverse: bool) -> Result<()> {
+    let parts = ScanParts { keys: true, values: false, reverse, aligned: false };
+    let mut scan = Scan::new(db, options, parts);
     let mut left = limit as usize;
     loop {
         let mut batch = WriteBatch::new();

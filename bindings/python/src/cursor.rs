@@ -9,12 +9,19 @@
 //! A chunk has 1, 4, 16, 64 and then up to 256 entries, or 64 KiB. A loop that ends early therefore
 //! reads little, and a long one crosses to the engine rarely.
 
-use terrace::{Comparator, Db, DbIterator, ReadOptions, Result};
+use terrace::{Comparator, Db, DbIterator, Error, ReadOptions, Result};
 
 const MAX_CHUNK_ENTRIES: usize = 256;
 const MAX_CHUNK_BYTES: usize = 64 << 10;
 /// Factor between the sizes of successive chunks.
 const CHUNK_GROWTH: usize = 4;
+
+/// Reason why a chunk was not fetched.
+pub(crate) enum FetchError {
+    Engine(Error),
+    /// The memory did not suffice for so many bytes.
+    NoMemory(usize),
+}
 
 /// Place of the gap while the chunk is empty.
 enum Anchor {
@@ -118,7 +125,7 @@ impl Cursor {
 
     /// Fetches the chunk after the gap, if [`Cursor::next_of_chunk`] has none. Returns false at the
     /// end.
-    pub(crate) fn fetch_next(&mut self) -> Result<bool> {
+    pub(crate) fn fetch_next(&mut self) -> std::result::Result<bool, FetchError> {
         if self.gap < self.entries.len() {
             return Ok(true);
         }
@@ -127,10 +134,10 @@ impl Cursor {
         }
         if !self.iter.valid() {
             self.place = Place::AfterChunk;
-            return self.iter.status().map(|()| false);
+            return self.iter.status().map(|()| false).map_err(FetchError::Engine);
         }
-        self.fill(DbIterator::next);
         self.place = Place::AfterChunk;
+        self.fill(DbIterator::next)?;
         self.gap = 0;
         // An error within the chunk is that of the next fetch, after the entries before it.
         Ok(true)
@@ -138,7 +145,7 @@ impl Cursor {
 
     /// Fetches the chunk before the gap, if [`Cursor::prev_of_chunk`] has none. Returns false at
     /// the start.
-    pub(crate) fn fetch_prev(&mut self) -> Result<bool> {
+    pub(crate) fn fetch_prev(&mut self) -> std::result::Result<bool, FetchError> {
         if self.gap > 0 {
             return Ok(true);
         }
@@ -147,11 +154,11 @@ impl Cursor {
         }
         if !self.iter.valid() {
             self.place = Place::BeforeChunk;
-            return self.iter.status().map(|()| false);
+            return self.iter.status().map(|()| false).map_err(FetchError::Engine);
         }
-        self.fill(DbIterator::prev);
-        self.entries.reverse();
         self.place = Place::BeforeChunk;
+        self.fill(DbIterator::prev)?;
+        self.entries.reverse();
         self.gap = self.entries.len();
         Ok(true)
     }
@@ -194,12 +201,23 @@ impl Cursor {
         true
     }
 
-    /// Replaces the chunk by entries from the engine's iterator on, in the direction of `step`.
-    fn fill(&mut self, step: fn(&mut DbIterator)) {
+    /// Replaces the chunk by entries from the engine's iterator on, in the direction of `step`. An
+    /// error changes nothing.
+    fn fill(&mut self, step: fn(&mut DbIterator)) -> std::result::Result<(), FetchError> {
+        let first = self.iter.key().len() + self.value().len();
+        if first > self.bytes.capacity() {
+            let mut bytes = Vec::new();
+            bytes.try_reserve(first).map_err(|_| FetchError::NoMemory(first))?;
+            self.bytes = bytes;
+        }
         self.entries.clear();
         self.bytes.clear();
         while self.iter.valid() && self.entries.len() < self.next_chunk && self.bytes.len() < MAX_CHUNK_BYTES
         {
+            let len = self.iter.key().len() + self.value().len();
+            if self.bytes.try_reserve(len).is_err() {
+                break; // The next fetch reports it.
+            }
             let key = self.bytes.len();
             self.bytes.extend_from_slice(self.iter.key());
             let value = self.bytes.len();
@@ -214,6 +232,12 @@ impl Cursor {
         if self.bytes.capacity() > 4 * MAX_CHUNK_BYTES {
             self.bytes.shrink_to(self.bytes.len());
         }
+        Ok(())
+    }
+
+    /// Returns the value of the engine's iterator, as far as the chunk needs it.
+    fn value(&self) -> &[u8] {
+        if self.has_values { self.iter.value() } else { &[] }
     }
 }
 

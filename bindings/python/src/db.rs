@@ -13,6 +13,7 @@ use crate::iterator::PyIterator;
 use crate::open_options::options_of;
 use crate::prefixed_db::PyPrefixedDb;
 use crate::raw_iterator::PyRawIterator;
+use crate::results::to_object;
 use crate::snapshot::PySnapshot;
 use crate::stats::stats_of;
 use crate::transaction::{PyTransaction, transact};
@@ -89,7 +90,10 @@ pub(crate) fn get_value(
 ) -> Result<Option<Py<PyAny>>> {
     let db = handle.db()?;
     let value = py.detach(|| db.get_pinned_with(key, options)).map_err(|error| handle.exception(error))?;
-    Ok(value.map(|value| PyBytes::new(py, &value).into_any().unbind()).or(default))
+    match value {
+        Some(value) => Ok(Some(to_object(py, &value)?.into_any().unbind())),
+        None => Ok(default),
+    }
 }
 
 pub(crate) fn put_value(
@@ -108,6 +112,14 @@ pub(crate) fn put_value(
 pub(crate) fn delete_key(py: Python<'_>, handle: &Handle, key: &[u8], sync: Option<bool>) -> Result<()> {
     let db = handle.db()?;
     py.detach(|| db.delete_with(key, &write_options(sync))).map_err(|error| handle.exception(error))
+}
+
+/// Returns the two keys of a tuple, a list or another iterable object. None: it has other items.
+fn pair_of_keys<'py>(range: &Bound<'py, PyAny>) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    let mut items = range.try_iter().ok()?;
+    let start = items.next()?.ok()?.cast_into().ok()?;
+    let stop = items.next()?.ok()?.cast_into().ok()?;
+    items.next().is_none().then_some((start, stop))
 }
 
 impl PyDb {
@@ -175,13 +187,14 @@ impl PyDb {
         let slices: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
         let values = self.call(py, |db| db.multi_get(&slices))?;
         let default = default.unwrap_or_else(|| py.None());
-        PyList::new(
-            py,
-            values.into_iter().map(|value| match value {
-                Some(value) => PyBytes::new(py, &value).into_any().unbind(),
-                None => default.clone_ref(py),
-            }),
-        )
+        let list = PyList::empty(py);
+        for value in values {
+            match value {
+                Some(value) => list.append(to_object(py, &value)?)?,
+                None => list.append(&default)?,
+            }
+        }
+        Ok(list)
     }
 
     /// Sets the value of `key`: any object with a buffer.
@@ -286,12 +299,12 @@ impl PyDb {
     /// Returns the list of the sizes of ranges, each a pair of keys.
     #[pyo3(signature = (*ranges))]
     fn approximate_sizes(&self, py: Python<'_>, ranges: &Bound<'_, PyTuple>) -> Result<Vec<u64>> {
-        let ranges: Vec<(Bound<'_, PyBytes>, Bound<'_, PyBytes>)> = ranges
+        let ranges = ranges
             .iter()
             .map(|range| {
-                range.extract().map_err(|_| PyTypeError::new_err("a range is a pair of byte strings"))
+                pair_of_keys(&range).ok_or_else(|| PyTypeError::new_err("a range is a pair of byte strings"))
             })
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
         let slices: Vec<(&[u8], &[u8])> =
             ranges.iter().map(|(start, stop)| (start.as_bytes(), stop.as_bytes())).collect();
         self.call(py, |db| db.approximate_sizes(&slices))

@@ -7,9 +7,10 @@ use terrace::{ReadOptions, Snapshot};
 use terrace_sync::{Arc, Mutex, Weak};
 
 use crate::arguments::{joined, prefix_end};
-use crate::cursor::{Cursor, set_bounds};
+use crate::cursor::{Cursor, FetchError, set_bounds};
 use crate::error::Result;
 use crate::handle::{Closable, Handle, iterator_closed};
+use crate::results::{no_memory, to_object};
 
 /// Arguments of `iterator` of plyvel's classes.
 struct Selection {
@@ -189,7 +190,10 @@ impl PyIterator {
             Direction::Next => cursor.fetch_next(),
             Direction::Prev => cursor.fetch_prev(),
         };
-        fetched.map_err(|error| self.handle.exception(error))
+        fetched.map_err(|error| match error {
+            FetchError::Engine(error) => self.handle.exception(error),
+            FetchError::NoMemory(bytes) => no_memory(bytes),
+        })
     }
 
     /// Steps over an entry of the chunk. None: the chunk has none, or another thread uses the
@@ -206,8 +210,8 @@ impl PyIterator {
         let Some((key, value)) = found else { return Ok(None) };
         let key = &key[self.db_prefix.as_ref().map_or(0, Vec::len)..];
         Ok(Some(Entry {
-            key: self.shown.key.then(|| PyBytes::new(py, key)),
-            value: self.shown.value.then(|| PyBytes::new(py, value)),
+            key: self.shown.key.then(|| to_object(py, key)).transpose()?,
+            value: self.shown.value.then(|| to_object(py, value)).transpose()?,
         }))
     }
 

@@ -23,6 +23,7 @@ mod maintenance;
 mod open_options;
 mod prefixed_db;
 mod raw_iterator;
+mod results;
 mod snapshot;
 mod stats;
 mod transaction;

@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyFloat};
 use terrace::compress::{CODECS, NO_COMPRESSION};
 use terrace::{BlockCache, BloomFilterPolicy, Codec, Options};
 use terrace_sync::Arc;
@@ -23,13 +23,13 @@ pub(crate) fn options_of(arguments: Option<&Bound<'_, PyDict>>) -> Result<Option
             "create_if_missing" => options.create_if_missing = value.extract()?,
             "error_if_exists" => options.error_if_exists = value.extract()?,
             "paranoid_checks" => options.paranoid_checks = value.is_truthy()?,
-            "write_buffer_size" => options.write_buffer_size = Some(value.extract()?),
-            "max_open_files" => options.max_open_files = value.extract()?,
-            "lru_cache_size" => options.block_cache = Some(BlockCache::new(value.extract()?)),
-            "block_size" => options.block_size = value.extract()?,
-            "block_restart_interval" => options.block_restart_interval = value.extract()?,
-            "max_file_size" => options.max_file_size = Some(value.extract()?),
-            "bloom_filter_bits" => set_filter(&mut options, value.extract()?),
+            "write_buffer_size" => options.write_buffer_size = Some(size(&value)?),
+            "max_open_files" => options.max_open_files = count(&value)?,
+            "lru_cache_size" => options.block_cache = Some(BlockCache::new(size(&value)?)),
+            "block_size" => options.block_size = size(&value)?,
+            "block_restart_interval" => options.block_restart_interval = count(&value)?,
+            "max_file_size" => options.max_file_size = Some(size(&value)? as u64),
+            "bloom_filter_bits" => set_filter(&mut options, count(&value)?),
             "memory_budget" => options.memory_budget = Some(value.extract()?),
             "comparator" => comparator[0] = Some(value),
             "comparator_name" => comparator[1] = Some(value),
@@ -45,6 +45,22 @@ pub(crate) fn options_of(arguments: Option<&Bound<'_, PyDict>>) -> Result<Option
         }
     }
     Ok(options)
+}
+
+/// Returns a number of bytes. A float loses its fraction, as in plyvel: programs write `1e9`.
+fn size(value: &Bound<'_, PyAny>) -> Result<usize> {
+    Ok(integer(value)?.extract()?)
+}
+
+/// Returns a number of things. A negative one is 0, which the engine moves to its lower bound, as
+/// LevelDB does.
+fn count(value: &Bound<'_, PyAny>) -> Result<usize> {
+    let number: i64 = integer(value)?.extract()?;
+    Ok(usize::try_from(number).unwrap_or(0))
+}
+
+fn integer<'py>(value: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+    if value.is_instance_of::<PyFloat>() { value.call_method0("__int__") } else { Ok(value.clone()) }
 }
 
 /// Sets the size of filters. Plyvel's default of 0 keeps the default of the engine.

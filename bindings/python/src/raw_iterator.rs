@@ -7,6 +7,7 @@ use terrace_sync::{Arc, Mutex, Weak};
 
 use crate::error::{IteratorInvalidError, Result};
 use crate::handle::{Closable, Handle, iterator_closed};
+use crate::results::{to_object, to_vec};
 
 /// Iterator that the close of its database ends.
 struct SharedIter(Mutex<Option<DbIterator>>);
@@ -108,20 +109,20 @@ impl PyRawIterator {
 
     /// Returns the key of the entry.
     fn key<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyBytes>> {
-        let key = self.with_entry(py, |iter| iter.key().to_vec())?;
-        Ok(PyBytes::new(py, &key))
+        let key = self.with_entry(py, |iter| to_vec(iter.key()))??;
+        to_object(py, &key)
     }
 
     /// Returns the value of the entry.
     fn value<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyBytes>> {
-        let value = self.with_entry(py, |iter| iter.value().to_vec())?;
-        Ok(PyBytes::new(py, &value))
+        let value = self.with_entry(py, |iter| to_vec(iter.value()))??;
+        to_object(py, &value)
     }
 
     /// Returns the key and the value of the entry.
     fn item<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        let (key, value) = self.with_entry(py, |iter| (iter.key().to_vec(), iter.value().to_vec()))?;
-        Ok((PyBytes::new(py, &key), PyBytes::new(py, &value)))
+        let (key, value) = self.with_entry(py, |iter| (to_vec(iter.key()), to_vec(iter.value())))?;
+        Ok((to_object(py, &key?)?, to_object(py, &value?)?))
     }
 
     /// Frees the state of the engine that the iterator shows. Later calls fail.

@@ -8,6 +8,7 @@ use terrace_sync::{Arc, Mutex, Weak};
 use crate::arguments::{ValueBytes, seconds};
 use crate::error::{ClosedError, ConflictError, Result};
 use crate::handle::{Closable, Handle, closed};
+use crate::results::{to_object, to_vec};
 
 /// Number of conflicts after which `transact` takes locks.
 const CONFLICTS_UNTIL_LOCKING: u32 = 3;
@@ -76,13 +77,25 @@ impl PyTransaction {
         })
     }
 
+    /// Commits, unless the program has ended the transaction by itself.
+    fn finish(&self, py: Python<'_>) -> Result<()> {
+        let is_open = py.detach(|| self.transaction.0.lock().is_some());
+        if is_open || self.handle.is_closed() {
+            self.commit(py)?;
+        }
+        Ok(())
+    }
+
     fn ended(&self) -> PyErr {
         if self.handle.is_closed() { closed() } else { ClosedError::new_err("Transaction has ended") }
     }
 }
 
-fn to_object(py: Python<'_>, value: Option<Vec<u8>>, default: Option<Py<PyAny>>) -> Option<Py<PyAny>> {
-    value.map(|value| PyBytes::new(py, &value).into_any().unbind()).or(default)
+fn value_or(py: Python<'_>, value: Option<Vec<u8>>, default: Option<Py<PyAny>>) -> Result<Option<Py<PyAny>>> {
+    match value {
+        Some(value) => Ok(Some(to_object(py, &value)?.into_any().unbind())),
+        None => Ok(default),
+    }
 }
 
 #[pymethods]
@@ -97,7 +110,7 @@ impl PyTransaction {
     ) -> Result<Option<Py<PyAny>>> {
         let key = key.as_bytes();
         let value = self.call(py, |transaction| transaction.get(key))?;
-        Ok(to_object(py, value, default))
+        value_or(py, value, default)
     }
 
     /// Same as `get`, for a key that the transaction will write.
@@ -110,7 +123,7 @@ impl PyTransaction {
     ) -> Result<Option<Py<PyAny>>> {
         let key = key.as_bytes();
         let value = self.call(py, |transaction| transaction.get_for_update(key))?;
-        Ok(to_object(py, value, default))
+        value_or(py, value, default)
     }
 
     /// Sets the value of `key`.
@@ -142,13 +155,25 @@ impl PyTransaction {
         options.lower_bound = bytes(start);
         options.upper_bound = bytes(stop);
         options.prefix = bytes(prefix);
+        let limit = limit.unwrap_or(usize::MAX);
         let found = self.call(py, |transaction| {
-            transaction
-                .iter_with(&options)?
-                .take(limit.unwrap_or(usize::MAX))
-                .collect::<terrace::Result<Vec<_>>>()
-        })?;
-        PyList::new(py, found.iter().map(|(key, value)| (PyBytes::new(py, key), PyBytes::new(py, value))))
+            let mut iter = transaction.raw_iter_with(&options)?;
+            iter.seek_to_first();
+            let mut found = Vec::new();
+            while iter.valid() && found.len() < limit {
+                match (to_vec(iter.key()), to_vec(iter.value())) {
+                    (Ok(key), Ok(value)) => found.push((key, value)),
+                    (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
+                }
+                iter.next();
+            }
+            iter.status().map(|()| Ok(found))
+        })??;
+        let list = PyList::empty(py);
+        for (key, value) in found {
+            list.append((to_object(py, &key)?, to_object(py, &value)?))?;
+        }
+        Ok(list)
     }
 
     /// Writes the transaction. Returns its sequence number. A conflict is a `ConflictError`.
@@ -168,7 +193,8 @@ impl PyTransaction {
         this
     }
 
-    /// Commits, or rolls back after an exception.
+    /// Commits, or rolls back after an exception. Does nothing if the block has ended the
+    /// transaction.
     #[pyo3(signature = (exc_type, exc_val, exc_tb, /))]
     fn __exit__(
         &self,
@@ -179,7 +205,7 @@ impl PyTransaction {
     ) -> Result<()> {
         let _ = (exc_val, exc_tb);
         if exc_type.is_none() {
-            return self.commit(py).map(drop);
+            return self.finish(py);
         }
         self.rollback(py);
         Ok(())
@@ -205,7 +231,7 @@ pub(crate) fn transact(
         let options = TransactionOptions::default().locking(conflicts >= CONFLICTS_UNTIL_LOCKING).sync(sync);
         let transaction = Bound::new(py, PyTransaction::with_options(py, handle, &options)?)?;
         let outcome = function.call1((&transaction,)).and_then(|result| {
-            transaction.get().commit(py)?;
+            transaction.get().finish(py)?;
             Ok(result.unbind())
         });
         match outcome {

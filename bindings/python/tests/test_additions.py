@@ -148,6 +148,28 @@ def test_transaction(db):
         transaction.put(b"c", b"3")
 
 
+def test_transaction_that_ends_early(db):
+    """The end of the block, and that of `transact`, raised a ClosedError."""
+    with db.begin() as transaction:
+        transaction.put(b"a", b"1")
+        transaction.rollback()
+    assert db.get(b"a") is None
+    with db.begin() as transaction:
+        transaction.put(b"b", b"2")
+        transaction.commit()
+    assert db.get(b"b") == b"2"
+
+    def give_up(transaction):
+        transaction.put(b"c", b"3")
+        transaction.rollback()
+        return "given up"
+
+    assert db.transact(give_up) == "given up" and db.get(b"c") is None
+    with pytest.raises(terrace.ClosedError):
+        with db.begin() as transaction:
+            db.close()
+
+
 def test_transaction_conflict(db):
     db.put(b"n", b"0")
     first, second = db.begin(), db.begin()

@@ -444,3 +444,46 @@ def test_finalizer_during_an_iteration(path):
     assert db.closed
     with pytest.raises(terrace.ClosedError):
         next(iterator)
+
+
+def test_no_memory_for_large_values(path, run_python):
+    """A value without memory is a MemoryError. It was a panic, and the abort of the process in an iterator."""
+    program = """
+        import pathlib, resource, sys, terrace
+        db = terrace.DB(sys.argv[1], create_if_missing=True, write_buffer_size=1 << 20)
+        db.put(b"a", b"1")
+        db.put(b"large", bytes(256 << 20))
+        db.put(b"z", b"2")
+        iterator, raw, transaction = db.iterator(), db.raw_iterator(), db.begin()
+        raw.seek(b"large")
+        backward = db.iterator(reverse=True)
+        assert next(iterator)[0] == b"a" and next(backward)[0] == b"z"
+        used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (128 << 20), resource.RLIM_INFINITY))
+        for call in (
+            lambda: db.get(b"large"),
+            lambda: db.get_many([b"a", b"large"]),
+            lambda: db.snapshot().get(b"large"),
+            lambda: transaction.get(b"large"),
+            lambda: transaction.entries(),
+            lambda: next(iterator),
+            lambda: next(iterator),
+            lambda: next(backward),
+            lambda: list(db.iterator(start=b"b")),
+            lambda: raw.value(),
+            lambda: raw.item(),
+        ):
+            try:
+                call()
+                print("no error")
+            except MemoryError:
+                pass
+        assert db.get(b"a") == b"1" and raw.key() == b"large" and iterator.prev() == (b"a", b"1")
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert [len(value) for _, value in iterator] == [1, 256 << 20, 1]
+        assert [len(value) for _, value in backward] == [256 << 20, 1]
+        db.close()
+        print("done")
+    """
+    completed = run_python(program, path)
+    assert (completed.stdout, completed.returncode) == ("done\n", 0), completed.stderr

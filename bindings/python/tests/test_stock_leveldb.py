@@ -151,3 +151,36 @@ def test_same_errors(tmp_path):
     expected = errors_of(stock, tmp_path / "stock")
     assert len(expected) >= 16, expected
     assert errors_of(terrace.plyvel, tmp_path / "terrace") == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_open_files": -1},
+        {"bloom_filter_bits": -1},
+        {"block_restart_interval": 2.5},
+        {"lru_cache_size": 1e9, "write_buffer_size": 2e6, "block_size": 8192.0, "max_file_size": 4e6},
+        {"bloom_filter_bits": 10.0, "max_open_files": 100.0},
+    ],
+)
+def test_same_options(tmp_path, options):
+    """Negative numbers and floats were a TypeError or an OverflowError here only."""
+    for module in stock, terrace.plyvel:
+        with module.DB(str(tmp_path / module.__name__), create_if_missing=True, **options) as db:
+            db.put(b"a", b"1")
+            assert list(db) == [(b"a", b"1")]
+    for option in options:
+        for value in "8", float("nan"), float("inf"), 2.0**80:
+            for module in stock, terrace.plyvel:
+                with pytest.raises((TypeError, ValueError, OverflowError)):
+                    module.DB(str(tmp_path / "wrong"), create_if_missing=True, **{option: value})
+
+
+def test_same_ranges(tmp_path):
+    """A range is any pair of keys, not only a tuple."""
+    for module in stock, terrace.plyvel:
+        with module.DB(str(tmp_path / module.__name__), create_if_missing=True) as db:
+            assert db.approximate_sizes((b"a", b"b"), [b"a", b"b"]) == [0, 0]
+            for ranges in 1, ("a", "b"), b"ab", [b"a", 7]:
+                with pytest.raises(TypeError):
+                    db.approximate_sizes(ranges)

@@ -5,7 +5,7 @@
 const test = require('tape')
 const { execFileSync, fork, spawnSync } = require('child_process')
 const { once } = require('events')
-const { readFileSync, writeFileSync } = require('fs')
+const { readFileSync, rmSync, writeFileSync } = require('fs')
 const { join } = require('path')
 const { Worker } = require('worker_threads')
 const { TerraceLevel } = require('../..')
@@ -233,3 +233,70 @@ test('a forgotten database closes', t => {
   t.end()
 })
 
+
+// The second call failed, too: the native database existed no longer.
+test('close() after a close() that failed', async t => {
+  const location = temporaryDirectory()
+  const db = new TerraceLevel(location)
+  await db.put('a', '1')
+  rmSync(location, { recursive: true })
+  writeFileSync(location, 'a file')
+  const error = await db.close().catch(error => error)
+  t.is(error?.code, 'LEVEL_DATABASE_NOT_CLOSED')
+  t.is(error?.cause?.code, 'LEVEL_IO_ERROR')
+  await db.close()
+  t.is(db.status, 'closed')
+  rmSync(location)
+  await db.open()
+  await db.put('a', '2')
+  await db.close()
+})
+
+// A batch without a native part has no finalizer, so a reference to each one remained until the close.
+test('forgotten batches free their memory', t => {
+  const output = execFileSync(process.execPath, ['--expose-gc', '-e', `${HEAD}
+    const forget = async db => {
+      for (let i = 0; i < 100000; i++) {
+        db.batch().put('a', '1')
+        if (i % 5000 === 0) await new Promise(resolve => setTimeout(resolve, 1))
+      }
+      for (let i = 0; i < 3; i++) {
+        gc()
+        await new Promise(resolve => setTimeout(resolve, 20))
+      }
+      return process.memoryUsage().heapUsed
+    }
+    (async () => {
+      const db = new TerraceLevel(${JSON.stringify(temporaryDirectory())})
+      await db.open()
+      const before = await forget(db)
+      console.log(await forget(db) - before)
+      await db.close()
+    })()`])
+  t.ok(Number(output) < 2e6, `${output} bytes after 100,000 more batches`)
+  t.end()
+})
+
+// The copy of a chunk to a Buffer ended the process.
+test('an iterator without memory for a large value', t => {
+  const output = execFileSync(process.execPath, ['--expose-gc', '-e', `${HEAD}
+    const { readFileSync } = require('fs')
+    const large = Buffer.alloc(512 << 20)
+    const limit = bytes => require('child_process').execFileSync('prlimit', ['--pid', process.pid, '--as=' + bytes + ':'])
+    ;(async () => {
+      const db = new TerraceLevel(${JSON.stringify(temporaryDirectory())}, { valueEncoding: 'buffer', compression: false })
+      await db.put('large', large)
+      await db.put('small', Buffer.from('s'))
+      await db.compactRange('a', 'z') // frees the memtable
+      await db.iterator().all() // creates the worker threads and maps the table
+      gc()
+      await new Promise(resolve => setTimeout(resolve, 500))
+      limit(1024 * Number(/VmSize:\\s*(\\d+)/.exec(readFileSync('/proc/self/status'))[1]) + (768 << 20))
+      console.log(await db.iterator().all().catch(error => error.code))
+      limit('unlimited')
+      console.log((await db.values().all()).map(value => value.length), large.length)
+      await db.close()
+    })()`])
+  t.is(String(output), 'LEVEL_OUT_OF_MEMORY\n[ 536870912, 1 ] 536870912\n')
+  t.end()
+})

@@ -50,13 +50,13 @@ final class Arguments {
         line(lines, "create_if_missing", options.createIfMissing());
         line(lines, "error_if_exists", options.errorIfExists());
         line(lines, "paranoid_checks", options.paranoidChecks());
-        line(lines, "max_open_files", options.maxOpenFiles());
+        line(lines, "max_open_files", count(options, options.maxOpenFiles()));
         line(lines, "block_size", options.blockSize());
-        line(lines, "block_restart_interval", options.blockRestartInterval());
+        line(lines, "block_restart_interval", count(options, options.blockRestartInterval()));
         if (options.writeBufferSize() != DEFAULTS.writeBufferSize()) {
             line(lines, "write_buffer_size", options.writeBufferSize());
         }
-        if (options.cacheSize() != 0) {
+        if (options.cacheSize() > 0 || (options.cacheSize() < 0 && options instanceof TerraceOptions)) {
             line(lines, "cache_size", options.cacheSize());
         }
         if (options.compressionType() == CompressionType.NONE) {
@@ -69,6 +69,14 @@ final class Arguments {
             line(lines, "old_table_names", true);
         }
         return lines.toString().getBytes(StandardCharsets.UTF_8);
+    }
+
+    /**
+     * Returns a number of things. leveldbjni moves a negative one to LevelDB's lower bound, and
+     * ignores a negative cache. The native library refuses those of {@link TerraceOptions}.
+     */
+    private static int count(Options options, int number) {
+        return options instanceof TerraceOptions ? number : Math.max(number, 0);
     }
 
     private static void additionalOptions(StringBuilder lines, TerraceOptions options) {

@@ -31,6 +31,19 @@ import org.junit.jupiter.api.io.TempDir;
 class ClosedTest {
     @TempDir Path dir;
 
+    /** leveldbjni closes such a database, too. The close threw an exception. */
+    @Test
+    void closeAfterTheDirectoryWasRemoved() throws Exception {
+        TerraceDB db = open(dir.resolve("db"));
+        db.put(b("a"), b("1"));
+        for (java.io.File file : dir.resolve("db").toFile().listFiles()) {
+            assertTrue(file.delete());
+        }
+        assertTrue(dir.resolve("db").toFile().delete());
+        db.close();
+        assertThrows(TerraceException.class, () -> db.get(b("a")));
+    }
+
     /** Calls every public method of a class, with arguments of the right types or with nulls. */
     private static int callAll(Object object, boolean nulls, Class<? extends RuntimeException> expected)
             throws Exception {

@@ -257,6 +257,18 @@ class InterfaceTest {
         }
     }
 
+    /** leveldbjni accepts these numbers; they were an exception of the kind INVALID. */
+    @Test
+    void negativeNumbersOfPlainOptions() throws Exception {
+        Options options = new Options().maxOpenFiles(-1).blockRestartInterval(-1).cacheSize(-1);
+        try (TerraceDB db = TerraceFactory.factory.open(dir.resolve("db").toFile(), options)) {
+            db.put(b("a"), b("1"));
+            assertEquals("1", s(db.get(b("a"))));
+        }
+        checkOpenFails(ErrorKind.INVALID, new TerraceOptions().cacheSize(-1));
+        checkOpenFails(ErrorKind.INVALID, new TerraceOptions().blockRestartInterval(-1));
+    }
+
     private void checkOpenFails(ErrorKind kind, Options options) {
         TerraceIOException e =
                 assertThrows(
