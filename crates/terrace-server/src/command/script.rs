@@ -227,9 +227,14 @@ impl Host for CallHost<'_, '_> {
         Ok(&self.call.reply.as_bytes()[self.begin..])
     }
 
-    fn is_command(&self, buffer: &[u8], ranges: &[ArgRange]) -> bool {
+    fn may_run(&self, buffer: &[u8], ranges: &[ArgRange]) -> Option<bool> {
         let args = Args::new(buffer, ranges);
-        table::find(args.at(0)).is_some_and(|command| is_arity(command.arity, args.len()))
+        let command = table::find(args.at(0))?;
+        let has_subcommand = !command.subcommands.is_empty() && args.len() > 1;
+        if has_subcommand && table::counted(command, args).0 == command.name {
+            return None;
+        }
+        Some(denial(&self.call.session.user, command, args).is_none())
     }
 
     fn reply(&mut self) -> &mut Reply {
