@@ -226,8 +226,8 @@ pub enum CompactionReason {
 pub struct StallState {
     /// Number of memtables that wait for their flush.
     pub immutable_memtables: usize,
-    /// Number of tables on level 0.
-    pub level_0_files: usize,
+    /// Number of sorted runs on level 0. All tables of one flush are one run.
+    pub level_0_runs: usize,
     /// Input level of the running compaction, its input bytes, and its time so far.
     pub running_compaction: Option<(usize, u64, Duration)>,
 }
@@ -297,7 +297,7 @@ impl fmt::Display for CompactionInputs {
 
 impl fmt::Display for StallState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "immutable_memtables={} level_0={}", self.immutable_memtables, self.level_0_files)?;
+        write!(f, "immutable_memtables={} level_0={}", self.immutable_memtables, self.level_0_runs)?;
         match self.running_compaction {
             Some((level, bytes, time)) => {
                 let micros = time.as_micros();
@@ -314,7 +314,7 @@ mod tests {
 
     #[track_caller]
     fn check(running_compaction: Option<(usize, u64, Duration)>, expected: &str) {
-        let state = StallState { immutable_memtables: 2, level_0_files: 7, running_compaction };
+        let state = StallState { immutable_memtables: 2, level_0_runs: 7, running_compaction };
         assert_eq!(state.to_string(), expected);
     }
 

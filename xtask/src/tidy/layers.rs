@@ -70,10 +70,10 @@ static MODULES: &[(u8, &[&str])] = &[
     ),
     (4, &["stats"]),
     // Memtables and tables implement the trait of the internal iterator.
-    (5, &["internal_iterator", "iterator::internal_iterator", "memtable", "table", "iterator"]),
+    (5, &["internal_iterator", "memtable", "table", "iterator"]),
     (6, &["version"]),
     (7, &["compaction"]),
-    (8, &["db", "destroy", "verify", "repair", "checkpoint", "ingest"]),
+    (8, &["db", "verify", "repair", "checkpoint", "ingest"]),
     (9, &["txn", "bulk_load"]),
     (10, &["loom_models"]),
 ];
@@ -143,19 +143,23 @@ pub(super) fn modules(tree: &Tree) -> Vec<Problem> {
     modules.flat_map(|(own, source)| module_problems(&own, source)).collect()
 }
 
-/// Module of the file `path`, as [`listed`] finds it.
+/// Entries of the table for which there is no file.
+pub(super) fn stale_modules(tree: &Tree) -> Vec<Problem> {
+    let present: Vec<String> = tree.sources.iter().filter_map(|source| module_of(&source.path)).collect();
+    let listed = MODULES.iter().flat_map(|(_, row)| *row);
+    listed.filter(|name| !present.iter().any(|module| module == *name)).map(|name| stale(name)).collect()
+}
+
+/// Top module of the file `path`.
 fn module_of(path: &str) -> Option<String> {
     let below = path.strip_prefix(MODULES_ROOT)?;
     let module = below.strip_suffix(".rs").unwrap_or(below).replace('/', "::");
-    (module != "lib").then(|| listed(&module).to_owned())
+    (module != "lib").then(|| top_of(&module).to_owned())
 }
 
-/// The module at the start of `path` that the table lists: a top module, or a part of one that has
-/// a layer of its own.
-fn listed(path: &str) -> &str {
-    let mut ends = path.match_indices("::").map(|(at, _)| at).chain([path.len()]);
-    let top = &path[..ends.next().unwrap_or_default()];
-    ends.next().map(|end| &path[..end]).filter(|part| place_of(part).is_some()).unwrap_or(top)
+/// Top module at the start of `path`.
+fn top_of(path: &str) -> &str {
+    path.split("::").next().unwrap_or(path)
 }
 
 fn module_problems(own: &str, source: &Source) -> Vec<Problem> {
@@ -189,7 +193,7 @@ fn used_module<'a>(file: &str, text: &'a str) -> Option<&'a str> {
     }
     let from_root =
         if climbed > 0 { (climbed >= depth(file)).then_some(rest) } else { rest.strip_prefix("crate::") };
-    from_root.map(listed)
+    from_root.map(top_of)
 }
 
 /// Depth of a file's module below the root of the crate: 1 for `src/db.rs` and `src/db/mod.rs`.
@@ -238,6 +242,16 @@ fn unknown_module(name: &str, file: &str, line: usize) -> Problem {
     }
 }
 
+fn stale(name: &str) -> Problem {
+    Problem {
+        file: TABLES.into(),
+        line: 1,
+        finding: format!("no file belongs to the module `{name}`"),
+        reason: "a later module with this name would have the layer of the old one".into(),
+        fix: "remove it from MODULES".into(),
+    }
+}
+
 fn upward_module(own: &str, used: &str, file: &str, line: usize) -> Problem {
     Problem {
         file: file.into(),
@@ -254,7 +268,6 @@ mod tests {
     use super::*;
 
     const DB: &str = "crates/terrace/src/db/open.rs";
-    const PART: &str = "iterator::internal_iterator";
     const CACHE: &str = "crates/terrace/src/cache.rs";
 
     #[test]
@@ -323,12 +336,10 @@ mod tests {
     }
 
     #[test]
-    fn part_with_a_layer_of_its_own() {
-        assert_eq!(listed("db::read::Reader"), "db");
-        assert_eq!(listed("db"), "db");
-        assert_eq!(listed("iterator::MergingIter"), "iterator");
-        assert_eq!(listed(PART), PART);
-        assert_eq!(listed(&format!("{PART}::InternalIterator")), PART);
+    fn top_module_of_a_path() {
+        assert_eq!(top_of("db::read::Reader"), "db");
+        assert_eq!(top_of("db"), "db");
+        assert_eq!(top_of("iterator::MergingIter"), "iterator");
         assert_eq!(module_of("crates/terrace/src/db/read.rs").as_deref(), Some("db"));
         assert_eq!(module_of("crates/terrace/src/lib.rs"), None);
     }
@@ -351,6 +362,16 @@ mod tests {
     fn module_without_a_layer() {
         let path = "crates/terrace/src/moon.rs";
         expect(modules, &[(path, "")], &[&format!("{path}:1: `moon` is no known top module")]);
+    }
+
+    #[test]
+    fn entry_without_a_module() {
+        let names = MODULES.iter().flat_map(|(_, row)| *row);
+        let paths: Vec<String> = names.map(|name| format!("{MODULES_ROOT}{}.rs", name)).collect();
+        let mut files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "")).collect();
+        expect(stale_modules, &files, &[]);
+        files.retain(|(path, _)| *path != CACHE);
+        expect(stale_modules, &files, &[&format!("{TABLES}:1: no file belongs to the module `cache`")]);
     }
 
     #[test]

@@ -87,6 +87,7 @@ const fn check(name: &'static str, find: fn(&Tree) -> Vec<Problem>) -> Check {
 static CHECKS: &[Check] = &[
     check("crates", layers::crates),
     check("modules", layers::modules),
+    check("stale modules", layers::stale_modules),
     check("bans", bans::check),
     check("invariants", bans::stated_invariants),
     check("unsafe", unsafe_code::check),

@@ -232,8 +232,14 @@ impl Host for CallHost<'_, '_> {
         Ok(&self.call.reply.as_bytes()[self.begin..])
     }
 
-    fn is_command(&self, buffer: &[u8], ranges: &[ArgRange]) -> bool {
-        table::find(Args::new(buffer, ranges).at(0)).is_some()
+    fn may_run(&self, buffer: &[u8], ranges: &[ArgRange]) -> Option<bool> {
+        let args = Args::new(buffer, ranges);
+        let command = table::find(args.at(0))?;
+        let has_subcommand = !command.subcommands.is_empty() && args.len() > 1;
+        if has_subcommand && table::counted(command, args).0 == command.name {
+            return None;
+        }
+        Some(denial(&self.call.session.user, command, args).is_none())
     }
 
     fn reply(&mut self) -> &mut Reply {

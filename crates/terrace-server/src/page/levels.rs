@@ -202,11 +202,6 @@ fn short(position: f64) -> f64 {
 fn levels_json(levels: &[LevelStats]) -> Vec<Value> {
     let rows = levels.iter().enumerate();
     rows.map(|(level, row)| {
-        let score = match (row.compaction_runs, row.max_bytes) {
-            (Some(runs), _) => row.runs as f64 / runs as f64,
-            (None, Some(bytes)) if bytes > 0 => row.bytes as f64 / bytes as f64,
-            _ => 0.0,
-        };
         json!({
             "level": level,
             "bytes": row.bytes,
@@ -214,7 +209,7 @@ fn levels_json(levels: &[LevelStats]) -> Vec<Value> {
             "files": row.files,
             "runs": row.runs,
             "runsLimit": row.max_runs,
-            "score": score,
+            "score": row.score(),
         })
     })
     .collect()

@@ -46,8 +46,9 @@ pub(crate) trait Host {
     /// version of the protocol that the script has chosen. The error is the text of an error reply.
     fn command(&mut self, buffer: &[u8], ranges: &[ArgRange], is_resp3: bool) -> Result<&[u8], String>;
 
-    /// True if the command exists.
-    fn is_command(&self, buffer: &[u8], ranges: &[ArgRange]) -> bool;
+    /// Returns whether the user of the script may run the command with the arguments at `ranges` of
+    /// `buffer`, or None if there is no such command. Runs and records nothing.
+    fn may_run(&self, buffer: &[u8], ranges: &[ArgRange]) -> Option<bool>;
 
     /// Reply of the script, in the version of the client.
     fn reply(&mut self) -> &mut Reply;

@@ -81,6 +81,18 @@ fn rights_of_roles() {
     ]);
     let refused = writer.run("EVAL return(redis.call('bgsave')) 0");
     assert!(refused.contains("can't run this command"), "{refused}");
+    // The function was true for all commands, and the command itself then failed.
+    for (command, reply) in [
+        ("'bgsave'", "nil"),
+        ("'set','a','b'", ":1"),
+        ("'set'", ":1"),
+        ("'config','set','timeout','0'", "nil"),
+        ("'client','list'", "nil"),
+        ("'client','id'", ":1"),
+    ] {
+        let script = format!("return redis.acl_check_cmd({command})");
+        assert_eq!(writer.call(&["EVAL", &script, "0"]), reply, "{command}");
+    }
     let mut strings = server.client();
     strings.check(&[
         ("AUTH strings s", "OK"),

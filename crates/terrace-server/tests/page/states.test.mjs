@@ -28,6 +28,17 @@ check("cold-cache", {
   figures: ["p99 latency cold cache"], levels: [], charts: ["cache"], causes: [],
 });
 
+// The runs of level 0 were drawn over its score.
+for (const state of ["healthy", "level-0-full"]) {
+  test(`figures of the levels stay in their columns: ${state}`, () => onPage({ state }, async (page) => {
+    const wide = await page.evaluate(() => {
+      const cells = [...document.querySelectorAll(".level-figures td")];
+      return cells.filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent);
+    });
+    assert.deepEqual(wide, []);
+  }));
+}
+
 test("a state that changes while the page is open", () => onPage({}, async (page, options) => {
   options.state = "disk-full";
   await page.locator(".health[data-state=bad]").waitFor();

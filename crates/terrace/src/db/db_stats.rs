@@ -9,12 +9,14 @@ use terrace_format::version_edit::NUM_LEVELS;
 use super::Db;
 use super::components::write_stalls::StalledWriters;
 use super::inner::{DbInner, DbState, FlushState};
-use crate::compaction::picker::{L0_COMPACTION_TRIGGER, Level0Limits, LevelTargets, MaxLevelSizes};
+use crate::compaction::picker::{
+    L0_COMPACTION_TRIGGER, Level0Limits, LevelTargets, MaxLevelSizes, lazy_leveled,
+};
 use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::stats::{HistogramData, Ticker, Timer};
 use crate::sync::Ordering;
-use crate::version::total_size;
+use crate::version::{Version, total_size};
 
 /// Statistics of an open database: counts and durations since its open, and its present state.
 ///
@@ -82,11 +84,15 @@ pub struct LevelStats {
     pub runs: usize,
     /// Bytes of the tables.
     pub bytes: u64,
-    /// Bytes above which the level needs a compaction. None for level 0 and the deepest level with
-    /// tables.
+    /// Bytes above which the level needs a compaction. None for the deepest level with tables, and
+    /// for all levels while a load is running. Level 0 has a maximum from the end of a load until
+    /// the database is settled.
     pub max_bytes: Option<u64>,
-    /// Number of runs at which the level needs a compaction, which is greater while a load is
-    /// running. None for other levels than 0.
+    /// Number of tables at which the level needs a compaction, as in LevelDB. None for other levels
+    /// than 0, and while a load is running.
+    pub compaction_files: Option<usize>,
+    /// Number of runs at which the level needs a compaction while a load is running. None for other
+    /// levels than 0, and while no load is running.
     pub compaction_runs: Option<usize>,
     /// Number of runs at which writes wait for a compaction. None for other levels than 0.
     pub max_runs: Option<usize>,
@@ -159,6 +165,10 @@ impl LevelStats {
     /// assert_eq!(levels[2].max_bytes, None); // the deepest level
     /// ```
     pub fn of_tables(tables: &[(usize, u64)]) -> Vec<LevelStats> {
+        LevelStats::with_max_sizes(tables, MaxLevelSizes::Larger)
+    }
+
+    fn with_max_sizes(tables: &[(usize, u64)], max_sizes: MaxLevelSizes) -> Vec<LevelStats> {
         let tables: [(usize, u64); NUM_LEVELS] =
             std::array::from_fn(|level| tables.get(level).copied().unwrap_or_default());
         let targets = LevelTargets::of_sizes(tables.map(|(_, bytes)| bytes));
@@ -168,15 +178,57 @@ impl LevelStats {
                 files,
                 bytes,
                 runs: if level == 0 { files } else { files.min(1) },
-                max_bytes: (level > 0)
-                    .then(|| targets.max_bytes(level, MaxLevelSizes::Larger))
+                max_bytes: Some(targets.max_bytes(level, max_sizes))
                     .filter(|bytes| bytes.is_finite())
                     .map(|bytes| bytes as u64),
-                compaction_runs: (level == 0).then_some(L0_COMPACTION_TRIGGER),
+                compaction_files: (level == 0).then_some(L0_COMPACTION_TRIGGER),
                 max_runs: (level == 0).then_some(Level0Limits::DEFAULT.stop),
                 ..LevelStats::default()
             })
             .collect()
+    }
+
+    /// Returns the levels of `version` without their work. `run_trigger` is the number of runs that
+    /// level 0 may have while a load is running, or None if no load is running.
+    fn of_version(
+        version: &Version,
+        limits: &Level0Limits,
+        max_sizes: MaxLevelSizes,
+        run_trigger: Option<usize>,
+    ) -> Vec<LevelStats> {
+        let tables: Vec<(usize, u64)> =
+            version.levels.iter().map(|files| (files.len(), total_size(files))).collect();
+        let mut levels = LevelStats::with_max_sizes(&tables, max_sizes);
+        if run_trigger.is_some() {
+            levels.iter_mut().for_each(|level| level.max_bytes = None);
+            levels[0].compaction_files = None;
+        }
+        levels[0].runs = version.level_0_runs();
+        levels[0].compaction_runs = run_trigger;
+        levels[0].max_runs = Some(limits.stop);
+        levels
+    }
+
+    /// Returns the score of the level. From 1 on, it needs a compaction.
+    ///
+    /// The score is the largest ratio of the tables, the runs and the bytes of the level to their
+    /// limits. A level without limits has the score 0.
+    ///
+    /// ```
+    /// use terrace::LevelStats;
+    ///
+    /// let levels = LevelStats::of_tables(&[(3, 12_000_000), (2, 6_000_000), (9, 60_000_000)]);
+    /// assert_eq!(levels[0].score(), 0.75); // three of four tables
+    /// assert_eq!(levels[2].score(), 0.0); // the deepest level
+    /// ```
+    pub fn score(&self) -> f64 {
+        let ratios = [
+            (self.files as f64, self.compaction_files.map(|files| files as f64)),
+            (self.runs as f64, self.compaction_runs.map(|runs| runs as f64)),
+            (self.bytes as f64, self.max_bytes.map(|bytes| bytes as f64)),
+        ];
+        let ratios = ratios.into_iter().map(|(size, limit)| limit.map_or(0.0, |limit| size / limit.max(1.0)));
+        ratios.fold(0.0, f64::max)
     }
 }
 
@@ -327,10 +379,7 @@ impl DbInner {
         };
         let now = self.options.env.clock.monotonic();
         let state = self.state.lock();
-        let version = &state.version_set.version;
-        let tables: Vec<(usize, u64)> =
-            version.levels.iter().map(|files| (files.len(), total_size(files))).collect();
-        let levels = LevelStats::of_tables(&tables).into_iter().zip(&state.compaction_stats);
+        let levels = self.level_stats(&state).into_iter().zip(&state.compaction_stats);
         stats.levels = levels
             .map(|(level, work)| LevelStats {
                 time: work.time,
@@ -339,12 +388,6 @@ impl DbInner {
                 ..level
             })
             .collect();
-        let limits = &self.compaction_limits.level_0;
-        stats.levels[0].runs = version.level_0_runs();
-        stats.levels[0].max_runs = Some(limits.stop);
-        if state.load_state.is_load_running() {
-            stats.levels[0].compaction_runs = Some(limits.run);
-        }
         stats.running_compaction = state.running_compaction.as_ref().map(|running| CompactionStatus {
             level: running.level,
             output_level: running.output_level,
@@ -358,6 +401,16 @@ impl DbInner {
         stats.immutable_memtables = state.immutable_memtables.len();
         stats.memtables = self.memtable_stats(&state);
         stats
+    }
+
+    fn level_stats(&self, state: &DbState) -> Vec<LevelStats> {
+        let limits = &self.compaction_limits;
+        let run_trigger = state
+            .load_state
+            .is_load_running()
+            .then(|| lazy_leveled::run_trigger(state.sliced_compaction, limits));
+        let max_sizes = state.load_state.max_level_sizes();
+        LevelStats::of_version(&state.version_set.version, &limits.level_0, max_sizes, run_trigger)
     }
 
     fn memtable_stats(&self, state: &DbState) -> Vec<MemtableStats> {
@@ -411,5 +464,52 @@ impl DbInner {
                 .as_ref()
                 .map(|share| part(share.budget().usage(), Some(share.budget().total()))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::picker::leveled::highest_score;
+    use crate::compaction::picker::leveled::tests::set;
+    use crate::{Env, Options};
+
+    /// Statistics of level 0 counted flushes, and the picker counts tables. Four tables of a flush
+    /// were compacted, and level 0 had a score of a quarter.
+    #[test]
+    fn score_of_level_0_is_that_of_the_picker() {
+        for (tables, runs) in [
+            ("0 1 1 a@1 b@1\n 0 2 1 c@1 d@1\n 0 3 1 e@1 f@1\n 0 4 1 g@1 h@1", 1),
+            ("0 1 1 a@1 z@1\n 0 2 1 a@2 z@2\n 0 3 1 a@3 z@3\n 0 4 1 a@4 z@4", 4),
+            ("0 1 1 a@1 b@1\n 0 2 1 c@1 d@1\n 0 3 1 e@1 f@1", 1),
+            ("0 1 12 a@1 z@1\n 2 2 40 a@0 z@0", 1),
+        ] {
+            let version = set(tables).version;
+            for max_sizes in [MaxLevelSizes::Larger, MaxLevelSizes::Smaller] {
+                let level_0 = LevelStats::of_version(&version, &Level0Limits::DEFAULT, max_sizes, None)[0];
+                let context = format!("{tables}, {max_sizes:?}: {level_0:?}");
+                assert_eq!((0, level_0.score()), highest_score(&version, max_sizes), "{context}");
+                assert_eq!((level_0.runs, level_0.compaction_files), (runs, Some(4)), "{context}");
+            }
+        }
+    }
+
+    /// The limits of level 0 during a load were those without a sliced compaction. After a load, no
+    /// statistics showed the maximum that starts a compaction of few tables.
+    #[test]
+    fn limits_of_level_0_during_and_after_a_load() {
+        let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
+        let db = Db::open("db", &options).unwrap();
+        let limits = || {
+            let level_0 = db.stats().levels[0];
+            (level_0.compaction_files, level_0.compaction_runs, level_0.max_bytes, level_0.max_runs)
+        };
+        assert_eq!(limits(), (Some(4), None, None, Some(36)));
+        db.inner().state.lock().load_state.record_switch(true);
+        assert_eq!(limits(), (None, Some(12), None, Some(36)));
+        db.inner().state.lock().sliced_compaction = Some(3);
+        assert_eq!(limits(), (None, Some(20), None, Some(36)));
+        db.inner().state.lock().load_state.record_switch(false);
+        assert_eq!(limits(), (Some(4), None, Some(10 << 20), Some(36)));
     }
 }

@@ -212,10 +212,10 @@ impl LoadSimulation {
     /// Returns true if writers wait for a flush or a compaction.
     fn must_wait(&self) -> bool {
         let is_full = self.memtable * MEMTABLE_BYTES_PER_ENTRY >= self.sizer.size() as f64;
-        let level_0_files = self.tree.set.version.levels[0].len() + self.immutable.len();
+        let level_0_runs = self.tree.set.version.level_0_runs() + self.immutable.len();
         is_full
             && (self.immutable.len() >= self.sizer.max_immutable_memtables()
-                || level_0_files >= self.limits.level_0.stop)
+                || level_0_runs >= self.limits.level_0.stop)
     }
 
     fn switch_memtable(&mut self) {

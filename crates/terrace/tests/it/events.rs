@@ -265,7 +265,11 @@ fn statistics_of_levels_memtables_and_tables() {
     let active = stats.memtables[0];
     assert_eq!((active.state, active.limit, active.entries), (MemtableState::Active, 64 << 10, 1000));
     assert!(active.bytes >= 1000 * 24, "{active:?}");
-    assert_eq!((stats.levels[0].compaction_runs, stats.levels[0].max_runs), (Some(4), Some(12)));
+    let level_0 = stats.levels[0];
+    assert_eq!(
+        (level_0.compaction_files, level_0.compaction_runs, level_0.max_runs),
+        (Some(4), None, Some(12))
+    );
     db.compact_range(None, None).unwrap();
     let levels = db.levels();
     let entries: Option<u64> =

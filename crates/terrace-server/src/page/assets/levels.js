@@ -59,7 +59,7 @@ function Figures({ model, memtables, marks }) {
       ${model.rows.slice(1).map(({ facts, height }) => html`<tr key=${facts.level} style=${{ height: `${height}px` }} data-mark=${marks.get(`level:${facts.level}`)}>
         <th scope="row"><span class="hidden">${facts.level}</span></th>
         <td title=${facts.limit ? `target ${bytes(facts.limit)}` : ""}>${bytes(facts.bytes)}</td>
-        <td class="wide">${exact(facts.files)}${facts.runsLimit ? html`<span class="of"> in ${exact(facts.runs)} of ${facts.runsLimit} runs</span>` : ""}</td>
+        <td class="wide">${exact(facts.files)}${facts.runsLimit ? html` <span class="of">${exact(facts.runs)}/${facts.runsLimit} runs</span>` : ""}</td>
         <td class=${facts.score >= 1 ? "over" : ""}><span class="meter"><i style=${{ width: `${Math.min(100, facts.score * 50)}%` }}></i></span>${facts.score ? facts.score.toFixed(1) : "–"}</td>
       </tr>`)}
     </tbody>

@@ -81,6 +81,11 @@ pub(crate) fn is_due(version: &Version, sliced: SlicedCompaction, limits: &Compa
     version.level_0_runs() >= limits.level_0.run || continue_sliced(version, sliced, limits).is_some()
 }
 
+/// Returns the number of runs on level 0 that become a run of a deeper level.
+pub(crate) fn run_trigger(sliced: SlicedCompaction, limits: &CompactionLimits) -> usize {
+    if sliced.is_some() { limits.level_0.run_during_slices } else { limits.level_0.run }
+}
+
 /// Returns the next compaction, if one is due. `sliced` is the result of [`continue_sliced`].
 pub(crate) fn pick(
     version: &Version,
@@ -89,8 +94,7 @@ pub(crate) fn pick(
 ) -> Option<Compaction> {
     let tree = Tree::new(version);
     let level_0 = &version.levels[0];
-    let run_trigger = if sliced.is_some() { limits.level_0.run_during_slices } else { limits.level_0.run };
-    if version.level_0_runs() < run_trigger {
+    if version.level_0_runs() < run_trigger(sliced, limits) {
         return sliced.map(|first| tree.slice(limits, first));
     }
     let above_bottom = tree.total() - tree.size(tree.bottom());

@@ -110,22 +110,28 @@ impl LevelTargets {
 
     /// Returns the score of level 0 with `files` tables. From 1 on, it needs a compaction.
     ///
+    /// Tables count, as in LevelDB, and not the flushes that wrote them: LevelDB would otherwise
+    /// begin with a compaction when it opens the database.
     /// After a load, its size counts, too. Three tables of large memtables may otherwise be half of
     /// a small database, and slow down each read until the next load.
     pub(super) fn level_0_score(&self, files: usize, max_sizes: MaxLevelSizes) -> f64 {
         let by_count = files as f64 / L0_COMPACTION_TRIGGER as f64;
-        let max_bytes = ((self.total / LEVEL_SIZE_MULTIPLIER) as f64).max(LEVELDB_LEVEL_1_MAX_BYTES);
-        match max_sizes {
-            MaxLevelSizes::Larger => by_count,
-            MaxLevelSizes::Smaller => by_count.max(self.sizes[0] as f64 / max_bytes),
-        }
+        by_count.max(self.sizes[0] as f64 / self.max_bytes(0, max_sizes))
     }
 
     /// Returns the size of `level`, in bytes, above which it needs a compaction. The bottom level
-    /// has no maximum.
+    /// has no maximum, and level 0 has one after a load only.
     pub(crate) fn max_bytes(&self, level: usize, max_sizes: MaxLevelSizes) -> f64 {
         if level >= self.bottom_level {
             return f64::INFINITY;
+        }
+        if level == 0 {
+            return match max_sizes {
+                MaxLevelSizes::Larger => f64::INFINITY,
+                MaxLevelSizes::Smaller => {
+                    ((self.total / LEVEL_SIZE_MULTIPLIER) as f64).max(LEVELDB_LEVEL_1_MAX_BYTES)
+                }
+            };
         }
         let target = self.target_size(level) as f64;
         match max_sizes {

@@ -2,7 +2,7 @@
 //! move one file at a time. Level 0 is compacted directly into the base level ([`LevelTargets`]).
 //!
 //! 1. The start level is the level with the highest score, which is its size divided by its maximum
-//!    size. The score of level 0 counts files instead of bytes, because every get probes each of
+//!    size. The score of level 0 counts files instead of bytes, because a get may probe each of
 //!    them. The start level contributes the file with the least overlap in the next level; level 0
 //!    contributes the file after its compact pointer.
 //! 2. Level 0 also contributes every file that overlaps this file. Its output level is the base
@@ -300,7 +300,7 @@ fn add_boundary_inputs(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::path::Path;
 
     use terrace_format::comparator::bytewise;
@@ -320,7 +320,7 @@ pub(super) mod tests {
 
     /// Returns a version set with one file per line:
     /// `level number MiB smallest@sequence largest@sequence`.
-    pub(in crate::compaction::picker) fn set(files: &str) -> VersionSet {
+    pub(crate) fn set(files: &str) -> VersionSet {
         let key = |text: &str| {
             let (user_key, sequence) = text.split_once('@').unwrap();
             InternalKey::new(user_key.as_bytes(), sequence.parse().unwrap(), ValueType::Value)

@@ -24,7 +24,7 @@ impl DbInner {
         });
         StallState {
             immutable_memtables: state.immutable_memtables.len(),
-            level_0_files: state.version_set.version.levels[0].len(),
+            level_0_runs: state.version_set.version.level_0_runs(),
             running_compaction,
         }
     }
@@ -96,5 +96,26 @@ impl DbInner {
         if let Some(change) = change {
             self.report(&change.event());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compaction::picker::leveled::tests::set;
+    use crate::{Db, Env, Options};
+
+    /// A stall counted the tables of level 0, and a delay of writes counts flushes. Both lines of
+    /// the info log have the word `level_0`.
+    #[test]
+    fn stall_counts_the_runs_of_level_0() {
+        let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
+        let db = Db::open("db", &options).unwrap();
+        let inner = db.inner();
+        let mut state = inner.state.lock();
+        let tables_of_one_flush = set("0 1 1 a@1 b@1\n 0 2 1 c@1 d@1\n 0 3 1 e@1 f@1");
+        let original = std::mem::replace(&mut state.version_set, tables_of_one_flush);
+        let stall = inner.stall_state(&state);
+        state.version_set = original;
+        assert_eq!(stall.level_0_runs, 1, "{stall}");
     }
 }
