@@ -49,7 +49,7 @@ pub(crate) fn options_of(arguments: Option<&Bound<'_, PyDict>>) -> Result<Option
 
 /// Returns a number of bytes. A float loses its fraction, as in plyvel: programs write `1e9`.
 fn size(value: &Bound<'_, PyAny>) -> Result<usize> {
-    Ok(integer(value)?.extract()?)
+    integer(value)?.extract()
 }
 
 /// Returns a number of things. A negative one is 0, which the engine moves to its lower bound, as
