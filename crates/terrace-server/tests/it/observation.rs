@@ -266,7 +266,7 @@ fn counts_of_subcommands() {
             assert!(stats.contains(&format!("cmdstat_{name}:{counts}")), "{name}: {stats}");
         }
         // A wrong number of arguments is refused before the command runs, as in Redis.
-        let refused = stats.lines().find(|line| line.starts_with("cmdstat_config|get:")).unwrap();
+        let refused = stats.split("\\r\\n").find(|line| line.starts_with("cmdstat_config|get:")).unwrap();
         assert!(refused.contains(",rejected_calls=1,failed_calls=0"), "{refused}");
         assert!(!stats.contains("cmdstat_client:"), "{stats}");
         let histogram = client.run("LATENCY HISTOGRAM client");
