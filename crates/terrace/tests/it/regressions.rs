@@ -258,6 +258,67 @@ fn logger_panic_counts_a_failed_flush_once() {
     assert!(db.close().is_err());
 }
 
+/// Calls a function when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Returns the result of `call` in a destructor, while a thread unwinds the panic of a program.
+fn while_unwinding(call: impl Fn() -> terrace::Result<()> + Send + 'static) -> terrace::Result<()> {
+    let (done, outcome) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _destructor = OnDrop(|| done.send(call()).unwrap());
+        // Panics without a message on the terminal.
+        std::panic::resume_unwind(Box::new("panic of the program"));
+    });
+    outcome.recv_timeout(Duration::from_secs(30)).expect("the call returns")
+}
+
+/// Symptom: after the panic of a program that caught it, all writes failed. Cause: a destructor had
+/// written while the thread unwound, which looked like a panic of the write. Guarantee: a call in a
+/// destructor works like any other one.
+#[test]
+fn calls_in_a_destructor_while_a_thread_unwinds() {
+    let options = options(Arc::new(MemFs::new()));
+    let db = Db::open("db", &options).unwrap();
+    (0..900).for_each(|n| db.put(key(n), b"").unwrap());
+    let other = db.clone();
+    let called = while_unwinding(move || {
+        other.put_with(key(900), b"", &WriteOptions::default().sync(true))?;
+        other.transact(|transaction| transaction.put(key(901), b""))?;
+        other.delete_range(key(500)..key(600))?;
+        other.compact_range(None, None)?;
+        other.delete_range(key(0)..key(400))
+    });
+    called.unwrap();
+    db.put(key(902), b"").unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.iter().count(), 403);
+}
+
+/// Symptom: a program that panicked did not end. Cause: the destructor of its database ran a flush
+/// on the thread that unwound, and the flush waited for itself. Guarantee: the close returns, and
+/// so does an open with a recovery.
+#[test]
+fn open_and_close_while_a_thread_unwinds() {
+    let options = options(Arc::new(MemFs::new())).write_buffer_size(64 << 10);
+    let db = Db::open("db", &options).unwrap();
+    (0..200).for_each(|n| db.put(key(n), [7; 1000]).unwrap());
+    let reopened = options.clone().reuse_logs(false);
+    let closed = while_unwinding(move || {
+        db.shutdown()?;
+        let again = Db::open("db", &reopened)?;
+        (200..300).try_for_each(|n| again.put(key(n), [7; 1000]))?;
+        again.close()
+    });
+    closed.unwrap();
+    assert_eq!(Db::open("db", &options).unwrap().iter().count(), 300);
+}
+
 /// Symptom: a later write was lost at the next open. Cause: the comparator panicked in a put after
 /// the log was written and before the memtable was. The next put then reused the sequence number,
 /// and replay skipped it. Guarantee: all writes fail after such a panic.
