@@ -873,6 +873,40 @@ fn reused_log_is_synced_before_the_next_log() {
     }
 }
 
+/// Symptom: keys that were readable after an error of `delete_range` were gone after the end of the
+/// process, and later synced writes were not. Cause: the sync of the MANIFEST had failed, and the
+/// database continued, although the MANIFEST might drop the tables. Guarantee: it refuses writes.
+#[test]
+fn delete_range_with_a_failed_manifest_sync_refuses_writes() {
+    let memory = Arc::new(MemFs::new());
+    let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
+    let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
+    (0..9).for_each(|n| db.put(key(n), b"").unwrap());
+    db.flush().unwrap();
+    fault.set_plan("sync MANIFEST #1 once EIO".parse().unwrap());
+    assert!(db.delete_range(key(0)..key(9)).is_err());
+    assert_eq!(count_keys(&db), (9, 9));
+    let written = db.put_with(b"later", b"", &WriteOptions::default().sync(true));
+    let after = Db::open("db", &options(Arc::new(memory.crash_clone(&Crash::Kill)))).unwrap();
+    assert!(written.is_err(), "{:?} of 9 keys are left, and the later one", count_keys(&after));
+}
+
+/// Symptom: a database with a failed sync of its MANIFEST continued to write. Cause: the error of
+/// the edit after a reused log was not recorded. Guarantee: it refuses writes.
+#[test]
+fn reused_log_with_a_failed_manifest_sync_refuses_writes() {
+    let memory = Arc::new(MemFs::new());
+    let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
+    let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
+    db.put(key(0), b"").unwrap();
+    db.close().unwrap();
+    let small_memtables = options(Arc::clone(&fault) as _).reuse_logs(true).write_buffer_size(64 << 10);
+    let db = Db::open("db", &small_memtables).unwrap();
+    fault.set_plan("sync MANIFEST #1 once EIO".parse().unwrap());
+    let failed = (1..1000).find(|&n| db.put(key(n), [7; 1000]).is_err()).unwrap();
+    assert!(db.put(key(failed), b"").is_err(), "the durable end of the MANIFEST is unknown");
+}
+
 /// Symptom: a manual compaction flushed the memtable to level 0. Cause: it did so even if the
 /// memtable held no key of the range, so the table ended above the level of a normal flush.
 /// Guarantee: such a flush picks the usual level.
