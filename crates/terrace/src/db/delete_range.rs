@@ -27,7 +27,7 @@ use crate::event::TableChangeCause;
 use crate::iterator::{DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::sync::{Arc, Ordering};
-use crate::version::{CommitError, FileMeta, KeyRange, Version};
+use crate::version::{FileMeta, KeyRange, Version};
 
 /// Number of attempts to drop tables, if the set of tables inside the range changes meanwhile.
 const MAX_DROP_ATTEMPTS: usize = 3;
@@ -151,7 +151,7 @@ impl DbInner {
         match self.snapshots.if_empty(|| self.log_and_apply(cause, &[], |_| edit, |_| ())) {
             None => Ok(DropOutcome::SnapshotHeld),
             Some(installed) => {
-                installed.map_err(CommitError::into_error)?;
+                installed.map_err(|error| self.refuse_writes_after(error).into_error())?;
                 self.logger.log(format_args!("Dropped {count} tables covered by delete_range"));
                 Ok(DropOutcome::Done)
             }

@@ -255,18 +255,8 @@ impl DbInner {
         match installed {
             None => Ok(false),
             Some(Ok(())) => Ok(true),
-            Some(Err(error)) => Err(self.handle_ingest_error(error)),
+            Some(Err(error)) => Err(self.refuse_writes_after(error)),
         }
-    }
-
-    /// Refuses writes after an error that leaves the content of the MANIFEST unknown.
-    fn handle_ingest_error(&self, error: CommitError) -> CommitError {
-        if let CommitError::Indeterminate(cause) = &error
-            && !cause.is_retryable()
-        {
-            self.set_background_error(cause);
-        }
-        error
     }
 
     /// Returns the edit that adds `tables`. The caller holds `manifest`, so that no compaction and

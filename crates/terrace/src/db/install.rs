@@ -69,6 +69,17 @@ impl DbInner {
         Ok(())
     }
 
+    /// Refuses writes after an error of [`DbInner::log_and_apply`], and returns it. After a failed
+    /// sync, the durable content of the MANIFEST or of the directory is unknown, and no later sync
+    /// proves it. Without space or descriptors, the caller can try again. A background job does the
+    /// same at its end.
+    pub(super) fn refuse_writes_after(&self, error: CommitError) -> CommitError {
+        if !error.cause().is_retryable() {
+            self.set_background_error(error.cause());
+        }
+        error
+    }
+
     /// Describes the change of tables by `edit`, if there is one and a listener.
     fn table_changes(
         &self,

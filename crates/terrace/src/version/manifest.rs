@@ -31,6 +31,12 @@ pub(crate) enum CommitError {
 }
 
 impl CommitError {
+    pub(crate) fn cause(&self) -> &Error {
+        match self {
+            CommitError::NotApplied(error) | CommitError::Indeterminate(error) => error,
+        }
+    }
+
     pub(crate) fn into_error(self) -> Error {
         match self {
             CommitError::NotApplied(error) | CommitError::Indeterminate(error) => error,

@@ -11,7 +11,7 @@ use terrace::env::fault::{FaultFs, FaultPlan};
 use terrace::env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
 use terrace::{
     Bytewise, Comparator, Db, Env, Error, ErrorKind, IngestOptions, Options, RepairOptions, SortedTable,
-    TransactionOptions, repair, verify,
+    TransactionOptions, WriteOptions, repair, verify,
 };
 use terrace_testkit::SetOnDrop;
 use terrace_testkit::crafted::CraftedTable;
@@ -437,7 +437,7 @@ fn check_crash(fs: MemFs, context: &str) -> bool {
 fn database_before_ingest(fs: &Arc<MemFs>) -> Db {
     let options = on(Arc::clone(fs));
     let db = Db::open("db", &options).unwrap();
-    db.put_with("a", "", &terrace::WriteOptions::default().sync(true)).unwrap();
+    db.put_with("a", "", &WriteOptions::default().sync(true)).unwrap();
     db.flush().unwrap();
     // Not synced: the ingest makes it durable.
     db.put("m", "").unwrap();
@@ -511,6 +511,26 @@ fn io_error_at_every_call_of_an_ingest() {
             }
         }
     }
+}
+
+/// Symptom: after a failed sync of the directory, an ingest returned an error, and a later sync
+/// write succeeded, although nothing proves that the name of its log is durable. Cause: only
+/// flushes and compactions recorded such an error. Guarantee: the database refuses writes.
+#[test]
+fn failed_directory_sync_of_an_ingest_refuses_writes() {
+    let fs = Arc::new(MemFs::new());
+    database_before_ingest(&fs).close().unwrap();
+    let faulty = Arc::new(FaultFs::new(Arc::clone(&fs) as _, FaultPlan::default()));
+    let options = Options::default().env(Env::with_file_system(Arc::clone(&faulty) as _));
+    let db = Db::open("db", &options).unwrap();
+    let sync = WriteOptions::default().sync(true);
+    db.put_with("a", "", &sync).unwrap();
+    // The directory is synced before the MANIFEST names the new tables.
+    faulty.set_plan("sync-dir db #1 once EIO".parse().unwrap());
+    assert!(ingest(&db, &["1.ldb", "2.ldb"]).is_err());
+    assert_eq!(faulty.failed_calls().len(), 1);
+    assert_eq!(keys(&db), "a m");
+    assert!(db.put_with("z", "", &sync).is_err());
 }
 
 /// Scans beside ingests and writes never see a write without the ingests before it.

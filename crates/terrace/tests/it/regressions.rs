@@ -258,6 +258,67 @@ fn logger_panic_counts_a_failed_flush_once() {
     assert!(db.close().is_err());
 }
 
+/// Calls a function when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Returns the result of `call` in a destructor, while a thread unwinds the panic of a program.
+fn while_unwinding(call: impl Fn() -> terrace::Result<()> + Send + 'static) -> terrace::Result<()> {
+    let (done, outcome) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _destructor = OnDrop(|| done.send(call()).unwrap());
+        // Panics without a message on the terminal.
+        std::panic::resume_unwind(Box::new("panic of the program"));
+    });
+    outcome.recv_timeout(Duration::from_secs(30)).expect("the call returns")
+}
+
+/// Symptom: after the panic of a program that caught it, all writes failed. Cause: a destructor had
+/// written while the thread unwound, which looked like a panic of the write. Guarantee: a call in a
+/// destructor works like any other one.
+#[test]
+fn calls_in_a_destructor_while_a_thread_unwinds() {
+    let options = options(Arc::new(MemFs::new()));
+    let db = Db::open("db", &options).unwrap();
+    (0..900).for_each(|n| db.put(key(n), b"").unwrap());
+    let other = db.clone();
+    let called = while_unwinding(move || {
+        other.put_with(key(900), b"", &WriteOptions::default().sync(true))?;
+        other.transact(|transaction| transaction.put(key(901), b""))?;
+        other.delete_range(key(500)..key(600))?;
+        other.compact_range(None, None)?;
+        other.delete_range(key(0)..key(400))
+    });
+    called.unwrap();
+    db.put(key(902), b"").unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.iter().count(), 403);
+}
+
+/// Symptom: a program that panicked did not end. Cause: the destructor of its database ran a flush
+/// on the thread that unwound, and the flush waited for itself. Guarantee: the close returns, and
+/// so does an open with a recovery.
+#[test]
+fn open_and_close_while_a_thread_unwinds() {
+    let options = options(Arc::new(MemFs::new())).write_buffer_size(64 << 10);
+    let db = Db::open("db", &options).unwrap();
+    (0..200).for_each(|n| db.put(key(n), [7; 1000]).unwrap());
+    let reopened = options.clone().reuse_logs(false);
+    let closed = while_unwinding(move || {
+        db.shutdown()?;
+        let again = Db::open("db", &reopened)?;
+        (200..300).try_for_each(|n| again.put(key(n), [7; 1000]))?;
+        again.close()
+    });
+    closed.unwrap();
+    assert_eq!(Db::open("db", &options).unwrap().iter().count(), 300);
+}
+
 /// Symptom: a later write was lost at the next open. Cause: the comparator panicked in a put after
 /// the log was written and before the memtable was. The next put then reused the sequence number,
 /// and replay skipped it. Guarantee: all writes fail after such a panic.
@@ -810,6 +871,40 @@ fn reused_log_is_synced_before_the_next_log() {
             assert_eq!(stored, prefix, "a gap after {profile:?}, seed {seed}");
         }
     }
+}
+
+/// Symptom: keys that were readable after an error of `delete_range` were gone after the end of the
+/// process, and later synced writes were not. Cause: the sync of the MANIFEST had failed, and the
+/// database continued, although the MANIFEST might drop the tables. Guarantee: it refuses writes.
+#[test]
+fn delete_range_with_a_failed_manifest_sync_refuses_writes() {
+    let memory = Arc::new(MemFs::new());
+    let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
+    let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
+    (0..9).for_each(|n| db.put(key(n), b"").unwrap());
+    db.flush().unwrap();
+    fault.set_plan("sync MANIFEST #1 once EIO".parse().unwrap());
+    assert!(db.delete_range(key(0)..key(9)).is_err());
+    assert_eq!(count_keys(&db), (9, 9));
+    let written = db.put_with(b"later", b"", &WriteOptions::default().sync(true));
+    let after = Db::open("db", &options(Arc::new(memory.crash_clone(&Crash::Kill)))).unwrap();
+    assert!(written.is_err(), "{:?} of 9 keys are left, and the later one", count_keys(&after));
+}
+
+/// Symptom: a database with a failed sync of its MANIFEST continued to write. Cause: the error of
+/// the edit after a reused log was not recorded. Guarantee: it refuses writes.
+#[test]
+fn reused_log_with_a_failed_manifest_sync_refuses_writes() {
+    let memory = Arc::new(MemFs::new());
+    let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
+    let db = Db::open("db", &options(Arc::clone(&fault) as _)).unwrap();
+    db.put(key(0), b"").unwrap();
+    db.close().unwrap();
+    let small_memtables = options(Arc::clone(&fault) as _).reuse_logs(true).write_buffer_size(64 << 10);
+    let db = Db::open("db", &small_memtables).unwrap();
+    fault.set_plan("sync MANIFEST #1 once EIO".parse().unwrap());
+    let failed = (1..1000).find(|&n| db.put(key(n), [7; 1000]).is_err()).unwrap();
+    assert!(db.put(key(failed), b"").is_err(), "the durable end of the MANIFEST is unknown");
 }
 
 /// Symptom: a manual compaction flushed the memtable to level 0. Cause: it did so even if the

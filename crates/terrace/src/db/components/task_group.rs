@@ -69,7 +69,7 @@ impl TaskQueue {
             return None;
         };
         state.running += 1;
-        Some(RunningTask { queue: self, task: Some(task) })
+        Some(RunningTask { queue: self, task: Some(task), has_returned: false })
     }
 
     /// Runs the pending tasks and waits for the running ones. Returns false if a task panicked.
@@ -98,6 +98,8 @@ impl TaskQueue {
 struct RunningTask<'a> {
     queue: &'a TaskQueue,
     task: Option<Task>,
+    /// False after a panic. A thread that unwinds an earlier panic may run tasks, too.
+    has_returned: bool,
 }
 
 impl RunningTask<'_> {
@@ -105,6 +107,7 @@ impl RunningTask<'_> {
         if let Some(task) = self.task.take() {
             task();
         }
+        self.has_returned = true;
     }
 }
 
@@ -112,7 +115,7 @@ impl Drop for RunningTask<'_> {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
         state.running -= 1;
-        state.has_panicked |= std::thread::panicking();
+        state.has_panicked |= !self.has_returned;
         drop(state);
         self.queue.task_done.notify_all();
     }

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::memtable::Memtable;
 use crate::stats::Timer;
 use crate::sync::{Arc, MutexGuard, Ordering};
-use crate::version::{CommitError, total_size};
+use crate::version::total_size;
 
 impl DbInner {
     /// Returns when the memtable has space for a write. Releases the lock while it waits.
@@ -119,7 +119,8 @@ impl DbInner {
     /// for those of another program, and accept missing writes.
     fn end_reused_log(&self, writer: &mut WalWriter) -> Result<()> {
         writer.wal.sync().inspect_err(|error| self.set_background_error(error))?;
-        self.log_and_apply(None, &[], |_| VersionEdit::default(), |_| ()).map_err(CommitError::into_error)
+        let replaced = self.log_and_apply(None, &[], |_| VersionEdit::default(), |_| ());
+        replaced.map_err(|error| self.refuse_writes_after(error).into_error())
     }
 
     /// Points `writer` to a new log and a new memtable of `size` bytes. Returns the old memtable,

@@ -38,7 +38,7 @@ use terrace_sync::mutant;
 
 use super::components::wal::WalWriter;
 use super::inner::DbInner;
-use super::panic_guard::PoisonOnPanic;
+use super::panic_guard::{PanicDetector, PoisonOnPanic};
 use crate::error::{Error, Result};
 use crate::memtable::{InsertMode, Memtable};
 use crate::options::WriteOptions;
@@ -358,7 +358,7 @@ impl DbInner {
         operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
     ) {
         // Dropped after `_guard`, so that the database already refuses writes.
-        let _poison = PoisonPublisherOnPanic(self);
+        let _poison = PoisonPublisherOnPanic(self, PanicDetector::new());
         let _guard = PoisonOnPanic::new(self, |_| ());
         self.write_contention.has_exclusive_writer.store(true, Ordering::Relaxed);
         if mutant!(BatchNotAtomic) {
@@ -377,7 +377,7 @@ impl DbInner {
         operations: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
     ) -> Result<()> {
         // Dropped after `_guard`, so that the database already refuses writes.
-        let _poison = PoisonPublisherOnPanic(self);
+        let _poison = PoisonPublisherOnPanic(self, PanicDetector::new());
         let _guard = PoisonOnPanic::new(self, |_| ());
         let publisher = self.read_state.publisher();
         let first = *sequences.start();
@@ -498,12 +498,14 @@ impl DbInner {
 }
 
 /// Poisons the commit publisher if a write panics, so that later writes do not wait for it.
-struct PoisonPublisherOnPanic<'a>(&'a DbInner);
+struct PoisonPublisherOnPanic<'a>(&'a DbInner, PanicDetector);
 
 impl Drop for PoisonPublisherOnPanic<'_> {
+    #[inline]
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.read_state.publisher().poison();
+        let PoisonPublisherOnPanic(inner, detector) = self;
+        if detector.has_panicked() {
+            inner.read_state.publisher().poison();
         }
     }
 }
