@@ -67,8 +67,8 @@ pub(crate) fn run() -> ExitCode {
     if have_passed == [true; 2] { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Checks the languages, as many at a time as there are processors, and prints each outcome. Returns
-/// whether all have passed.
+/// Checks the languages, as many at a time as there are processors, and prints each outcome.
+/// Returns whether all have passed.
 fn check_all(languages: &[&Language], flags: &[String]) -> bool {
     let is_required = std::env::var_os("TERRACE_REQUIRE_BINDINGS").is_some_and(|value| value == "1");
     let next = AtomicUsize::new(0);
