@@ -268,6 +268,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 }
 
 /// Returns the result of `call` in a destructor, while a thread unwinds the panic of a program.
+#[allow(clippy::disallowed_methods, reason = "a thread of a program")]
 fn while_unwinding(call: impl Fn() -> terrace::Result<()> + Send + 'static) -> terrace::Result<()> {
     let (done, outcome) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
