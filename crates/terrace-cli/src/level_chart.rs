@@ -53,6 +53,11 @@ pub(crate) fn draw(
     Ok(())
 }
 
+/// Total size of the files of all `levels`.
+pub(crate) fn total_bytes(levels: &[LevelInfo]) -> u64 {
+    levels.iter().map(level_bytes).fold(0, u64::saturating_add)
+}
+
 /// Total size of the files of a level.
 pub(crate) fn level_bytes(level: &LevelInfo) -> u64 {
     level.files.iter().fold(0, |bytes, file| bytes.saturating_add(file.size))
@@ -92,9 +97,9 @@ fn bar(level: &LevelInfo, largest: u64, width: usize, unicode: bool) -> String {
     let files_visible = level.files.len() * MIN_CELLS_PER_FILE <= cells;
     let mut bar = String::new();
     let mut drawn = 0;
-    let mut bytes = 0;
+    let mut bytes = 0u64;
     for (i, file) in level.files.iter().enumerate() {
-        bytes += file.size;
+        bytes = bytes.saturating_add(file.size);
         let end = if files_visible { scale(bytes, total, cells) } else { cells };
         bar.extend((drawn..end).map(|_| shades[i % 2]));
         drawn = drawn.max(end);

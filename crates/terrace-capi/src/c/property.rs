@@ -68,7 +68,7 @@ extern "C" fn terrace_levels(
     // SAFETY: the caller passes null, or an array `levels` with room for `count` items.
     let levels = unsafe { output_array_from_c(levels, count) };
     for (level, out) in all_levels.iter().zip(levels) {
-        let bytes = level.files.iter().map(|file| file.size).sum();
+        let bytes = level.files.iter().map(|file| file.size).fold(0, u64::saturating_add);
         out.write(LevelSize { files: level.files.len() as u64, bytes });
     }
     all_levels.len()

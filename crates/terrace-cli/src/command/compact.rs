@@ -66,9 +66,5 @@ impl Run for Compact {
 pub(super) fn table_summary(db: &Db) -> String {
     let levels = db.levels();
     let files = levels.iter().map(|level| level.files.len() as u64).sum();
-    format!(
-        "{}, {}",
-        units::plural(files, "table"),
-        units::size(levels.iter().map(level_chart::level_bytes).sum())
-    )
+    format!("{}, {}", units::plural(files, "table"), units::size(level_chart::total_bytes(&levels)))
 }

@@ -78,8 +78,7 @@ const ENTRIES_PER_PROGRESS_UPDATE: u64 = 20_000;
 
 fn dump_entries(db: &Db, format: Format, damage: &DamageArgs, out: &mut impl Write) -> CommandResult {
     let options = ReadOptions::default().verify_checksums(true).fill_cache(false);
-    let mut progress =
-        Progress::bytes("dumping", Some(db.levels().iter().map(level_chart::level_bytes).sum()));
+    let mut progress = Progress::bytes("dumping", Some(level_chart::total_bytes(&db.levels())));
     let mut entries = db.raw_iter_with(&options);
     entries.seek_to_first();
     let first = if entries.valid() { entries.key().to_vec() } else { Vec::new() };

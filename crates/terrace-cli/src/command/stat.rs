@@ -94,7 +94,7 @@ impl DatabaseSummary {
     }
 
     fn bytes(&self) -> u64 {
-        self.levels.iter().map(level_chart::level_bytes).sum()
+        level_chart::total_bytes(&self.levels)
     }
 
     /// Draws the summary for people.

@@ -164,11 +164,11 @@ fn describe(page: &Page, set: &TableSet, at: u64, counts: &HashMap<u64, (u64, Op
             ])
         })
         .collect();
-    let mut sums = vec![(0, 0); LEVELS];
+    let mut sums = vec![(0, 0u64); LEVELS];
     for table in &tables {
         if let Some((files, bytes)) = sums.get_mut(table.level) {
             *files += 1;
-            *bytes += table.bytes;
+            *bytes = bytes.saturating_add(table.bytes);
         }
     }
     let least = tables.iter().map(|table| &table.smallest).min_by(|a, b| comparator.compare(a, b));

@@ -214,9 +214,9 @@ impl Totals {
     }
 
     fn sampled_disk(&self, shared: &Shared, stats: &Stats) -> SampledDisk {
-        let tables: u64 = stats.levels.iter().map(|level| level.bytes).sum();
+        let tables = stats.levels.iter().map(|level| level.bytes).fold(0, u64::saturating_add);
         SampledDisk {
-            bytes: tables + stats.memory.memtables.bytes as u64,
+            bytes: tables.saturating_add(stats.memory.memtables.bytes as u64),
             free: shared.store.free_space(),
             write_amp: (self.flushed_bytes > 0)
                 .then(|| self.compaction[1] as f64 / self.flushed_bytes as f64),

@@ -344,7 +344,7 @@ impl<'a> Grandparents<'a> {
                 break;
             }
             if self.seen_key {
-                self.overlapped_bytes += file.size;
+                self.overlapped_bytes = self.overlapped_bytes.saturating_add(file.size);
             }
             self.index += 1;
         }

@@ -72,7 +72,7 @@ impl Compaction {
                 .map(|(level, files)| (*level, files.iter().map(|file| file.number).collect()))
                 .collect(),
             output_level: self.output_level(),
-            bytes: self.inputs.iter().map(|(_, files)| total_size(files)).sum(),
+            bytes: total_size(self.input_files()),
         }
     }
 }

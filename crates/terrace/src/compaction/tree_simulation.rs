@@ -76,7 +76,7 @@ impl SimulatedTree {
 
     /// Bytes of all tables.
     pub(crate) fn table_bytes(&self) -> u64 {
-        self.set.version.levels.iter().map(|files| total_size(files)).sum()
+        self.set.version.levels.iter().map(total_size).sum()
     }
 
     /// Returns the bytes of the newest versions in the inputs.

@@ -132,9 +132,9 @@ impl fmt::Debug for FileMeta {
 }
 
 /// Returns the sum of the sizes of `files`, in bytes.
-pub(crate) fn total_size(files: &[Arc<FileMeta>]) -> u64 {
+pub(crate) fn total_size<'a>(files: impl IntoIterator<Item = &'a Arc<FileMeta>>) -> u64 {
     // The sizes come from the MANIFEST, which may be damaged.
-    files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
+    files.into_iter().fold(0, |sum, file| sum.saturating_add(file.size))
 }
 
 /// Tables of a database at one moment.
@@ -379,9 +379,8 @@ impl Version {
                         break;
                     }
                 } else {
-                    offset += table_cache
-                        .guard(file.table_ref(), BlockReadOptions::BULK)?
-                        .approximate_offset(key.as_bytes());
+                    let table = table_cache.guard(file.table_ref(), BlockReadOptions::BULK)?;
+                    offset = offset.saturating_add(table.approximate_offset(key.as_bytes()));
                 }
             }
         }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use terrace::{Comparator, Db, Env, Logger, Options, RepairOptions, WriteBatch, WriteOptions};
+use terrace::{
+    CompactionStyle, Comparator, Db, Env, Logger, Options, RepairOptions, WriteBatch, WriteOptions,
+};
 use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::{Crash, FailedSyncEffect, MemFs, POWER_LOSS_PROFILES};
 use terrace_env::{AccessMode, Clock, DeterministicScheduler, FileSystem, ManualClock, MappedLogs};
@@ -409,6 +411,12 @@ fn stray_file_with_an_impossible_number() {
     }
 }
 
+fn append_edit(fs: &MemFs, edit: &VersionEdit) {
+    let mut record = Vec::new();
+    edit.encode(&mut record);
+    append_record(fs, &Path::new("db").join(&names(fs, "MANIFEST")[0]), &record);
+}
+
 /// Symptom: an arithmetic overflow. Cause: file sizes of a crafted manifest were summed without a
 /// check. Guarantee: the sums saturate.
 #[test]
@@ -435,6 +443,60 @@ fn file_sizes_in_the_manifest_do_not_overflow() {
     assert!(db.get(b"x").is_err());
     assert!(db.approximate_sizes(&[(b"a", b"pp")]).is_err());
     assert!(db.property("leveldb.stats").is_some());
+}
+
+/// Symptom: a program with the checks of a debug build panicked. Cause: the file sizes of a crafted
+/// manifest were added across levels without a check. Guarantee: the sums saturate, and writes and
+/// compactions report the damage of the tables.
+#[test]
+fn file_sizes_of_several_levels_do_not_overflow() {
+    let level_0 = [(0, 90, "a", "z")];
+    let others = [(1, 90, "a", "b"), (1, 91, "b2", "c"), (2, 92, "a", "z"), (3, 93, "a", "z")];
+    for style in [CompactionStyle::Leveled, CompactionStyle::LazyLeveled] {
+        for tables in [&level_0[..], &others] {
+            let fs = Arc::new(MemFs::new());
+            let options = options(Arc::clone(&fs) as _).write_buffer_size(64 << 10).compaction_style(style);
+            Db::open("db", &options).unwrap().close().unwrap();
+            add_largest_tables(&fs, tables);
+            let db = Db::open("db", &options).unwrap();
+            let written = (0..1000).try_for_each(|n| db.put(key(n), [7; 1000]));
+            let flushed = db.flush();
+            let compacted = db.compact_range_with_progress(None, None, |_, _| ());
+            for error in [written, flushed, compacted].into_iter().filter_map(Result::err) {
+                assert!(error.to_string().contains(".ldb"), "{style:?}: {error}");
+            }
+        }
+    }
+}
+
+/// Symptom: an arithmetic overflow in `approximate_sizes`. Cause: the offset in a table was added
+/// to the file sizes of a crafted manifest without a check. Guarantee: the sum saturates.
+#[test]
+fn approximate_size_beside_an_impossible_file_size() {
+    let fs = Arc::new(MemFs::new());
+    let options = options(Arc::clone(&fs) as _);
+    let db = Db::open("db", &options).unwrap();
+    (0..100).for_each(|n| db.put(key(n), [7; 1000]).unwrap());
+    db.flush().unwrap();
+    db.close().unwrap();
+    add_largest_tables(&fs, &[(1, 90, "a", "b")]);
+    let db = Db::open("db", &options).unwrap();
+    let end = key(50);
+    assert_eq!(db.approximate_sizes(&[(b"a", &end)]).unwrap(), [u64::MAX]);
+}
+
+/// Adds empty tables to the manifest, each with a level, a number and its keys. The manifest states
+/// the maximum size for each.
+fn add_largest_tables(fs: &MemFs, tables: &[(usize, u64, &str, &str)]) {
+    let internal = |user: &str| InternalKey::new(user.as_bytes(), 1, ValueType::Value);
+    let mut edit = VersionEdit::default();
+    for &(level, number, smallest, largest) in tables {
+        let smallest = internal(smallest);
+        let largest = internal(largest);
+        edit.new_files.push((level, NewFile { number, size: u64::MAX, smallest, largest }));
+        fs.create(format!("db/0000{number}.ldb").as_ref()).unwrap().close().unwrap();
+    }
+    append_edit(fs, &edit);
 }
 
 /// Symptom: `paranoid_checks` refused a database after a process kill. Cause: the kill inside a

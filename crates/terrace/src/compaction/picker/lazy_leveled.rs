@@ -139,7 +139,7 @@ impl<'v> Tree<'v> {
     }
 
     fn total(&self) -> u64 {
-        (0..NUM_LEVELS).map(|level| self.size(level)).sum()
+        self.targets.size_of_levels(0..=NUM_LEVELS - 1)
     }
 
     /// Levels above the bottom level that hold a run, the newest first.
@@ -194,7 +194,7 @@ impl<'v> Tree<'v> {
             if output_level >= first && !is_similar(self.size(level), bytes) {
                 break;
             }
-            bytes += self.size(level);
+            bytes = bytes.saturating_add(self.size(level));
             output_level = level;
         }
         output_level.max(RESERVED_LEVEL)
@@ -204,13 +204,13 @@ impl<'v> Tree<'v> {
     /// on, and all tables below that they overlap.
     fn slice(&self, limits: &CompactionLimits, first: usize) -> Compaction {
         let level = self.runs().find(|&level| level >= first).unwrap_or(first);
-        let total: u64 = (level..=self.bottom()).map(|level| self.size(level)).sum();
+        let total = self.targets.size_of_levels(level..=self.bottom());
         let share =
             (u128::from(self.size(level)) * u128::from(limits.slice_bytes) / u128::from(total.max(1))) as u64;
         let mut bytes = 0;
         let files = self.version.levels[level].iter().take_while(|file| {
             let is_within_share = bytes <= share;
-            bytes += file.size;
+            bytes = file.size.saturating_add(bytes);
             is_within_share
         });
         let files = files.cloned().collect();

@@ -17,6 +17,8 @@
 //! keep a large part of the database, with hidden versions. Level 0 then has a maximum, too: a
 //! fifth of the other levels, and at least LevelDB's size of level 1.
 
+use std::ops::RangeInclusive;
+
 use terrace_format::version_edit::NUM_LEVELS;
 
 use crate::compaction::compaction_plan::{L0_COMPACTION_TRIGGER, MAX_MEM_COMPACT_LEVEL};
@@ -75,6 +77,12 @@ impl LevelTargets {
     /// Returns the actual size of `level`, in bytes.
     pub(crate) fn level_size(&self, level: usize) -> u64 {
         self.sizes[level]
+    }
+
+    /// Returns the actual size of `levels` together, in bytes.
+    pub(super) fn size_of_levels(&self, levels: RangeInclusive<usize>) -> u64 {
+        // The sizes come from the MANIFEST, which may be damaged.
+        self.sizes[levels].iter().fold(0, |sum, size| sum.saturating_add(*size))
     }
 
     /// Returns the target size of `level`, in bytes. The level is not below the bottom level.
@@ -151,8 +159,7 @@ pub(crate) fn pending_compaction_bytes(version: &Version, max_sizes: MaxLevelSiz
     let targets = LevelTargets::new(version);
     let mut pending = 0u64;
     if targets.level_0_score(version.levels[0].len(), max_sizes) >= 1.0 {
-        pending =
-            (0..=targets.base_level()).fold(0, |sum, level| sum.saturating_add(targets.level_size(level)));
+        pending = targets.size_of_levels(0..=targets.base_level());
     }
     for level in 1..targets.bottom_level {
         let excess = targets.level_size(level) as f64 - targets.max_bytes(level, max_sizes);

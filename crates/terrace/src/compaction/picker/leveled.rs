@@ -163,9 +163,9 @@ pub(crate) fn pick_rewrite(
 
 /// Removes the files after the first ones with the size of one step.
 fn limit_step(inputs: &mut Vec<Arc<FileMeta>>, limits: &CompactionLimits) {
-    let mut total = 0;
+    let mut total = 0u64;
     let last = inputs.iter().position(|file| {
-        total += file.size;
+        total = total.saturating_add(file.size);
         total >= limits.target_file_size
     });
     inputs.truncate(last.map_or(inputs.len(), |last| last + 1));
@@ -243,7 +243,7 @@ pub(super) fn setup_other_inputs(
     {
         let wider = overlapping_and_boundary_inputs(version, level, &all);
         if wider.len() > start_files.len()
-            && total_size(output_files) + total_size(&wider) < limits.expanded_compaction_bytes()
+            && total_size(output_files.iter().chain(&wider)) < limits.expanded_compaction_bytes()
         {
             let files = overlapping_and_boundary_inputs(version, output_level, &wider);
             if files.len() == output_files.len() {

@@ -67,7 +67,9 @@ impl DbInner {
             level: compaction.level(),
             output_level,
             input_bytes: total_size(&inputs),
-            input_entries: inputs.iter().map(|file| file.entries()).sum(),
+            input_entries: inputs
+                .iter()
+                .try_fold(0u64, |sum, file| Some(sum.saturating_add(file.entries()?))),
             started_at: self.options.env.clock.monotonic(),
         });
         let change = self.recalculate_write_delay(&state);

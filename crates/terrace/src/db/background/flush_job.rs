@@ -304,8 +304,7 @@ impl DbInner {
 
     /// Records a flush for the size of later memtables.
     fn record_memtable_flush(&self, immutable: &ImmutableMemtable) {
-        let levels = &self.read_state.current().version.levels;
-        let stored_bytes = levels.iter().map(|files| total_size(files)).sum();
+        let stored_bytes = total_size(self.read_state.current().version.levels.iter().flatten());
         let memtable_bytes = immutable.memtable.memory_usage();
         self.memtable_sizer.record_flush(memtable_bytes, stored_bytes, self.options.env.clock.monotonic());
     }

@@ -161,11 +161,11 @@ fn bytes_read(state: &DbState) -> u64 {
 /// the tables of the levels above it.
 fn input_bytes(version: &Version, range: KeyRange<'_>, deepest: usize) -> u64 {
     let bytes = |level| total_size(&version.overlapping_inputs(level, range));
-    let mut moving = 0;
-    let mut total = 0;
+    let mut moving = 0u64;
+    let mut total = 0u64;
     for level in 0..deepest {
-        moving += bytes(level);
-        total += moving + bytes(level + 1);
+        moving = moving.saturating_add(bytes(level));
+        total = total.saturating_add(moving).saturating_add(bytes(level + 1));
     }
     total
 }

@@ -26,6 +26,7 @@
 
 use std::time::Duration;
 
+use crate::compaction::Compaction;
 use crate::compaction::picker::leveled;
 use crate::db::inner::{DbInner, FlushTarget};
 use crate::memtable::Memtable;
@@ -121,7 +122,6 @@ impl DbInner {
     fn input_bytes(&self, version: &Version, hint: &ReadCompactionHint) -> u64 {
         let compaction = leveled::pick_read_triggered(version, hint, &self.compaction_limits);
         let rewrite = compaction.filter(|compaction| !compaction.is_trivial_move());
-        let inputs = rewrite.iter().flat_map(|compaction| &compaction.inputs);
-        inputs.map(|(_, files)| total_size(files)).sum()
+        total_size(rewrite.iter().flat_map(Compaction::input_files))
     }
 }

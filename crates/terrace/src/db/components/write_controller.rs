@@ -188,11 +188,12 @@ impl CompactionBacklog {
         // Delays are computed for keys and values, not for table bytes.
         let runs = version.level_0_runs();
         let headroom_runs = limits.no_headroom.saturating_sub(runs) as u64;
+        let bytes_per_run = total_size(level_0) / runs.max(1) as u64;
         CompactionBacklog {
             limits: *limits,
             level_0_runs: runs,
             remaining_time,
-            headroom_bytes: rate.user_bytes_in(headroom_runs * (total_size(level_0) / runs.max(1) as u64)),
+            headroom_bytes: rate.user_bytes_in(headroom_runs.saturating_mul(bytes_per_run)),
             compaction_nanos_per_kib: rate.nanos_per_kib(rate.user_bytes),
         }
     }

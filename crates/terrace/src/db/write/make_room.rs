@@ -104,7 +104,7 @@ impl DbInner {
             previous.map_or(state.version_set.last_sequence, |previous| previous.last_sequence);
         let records = immutable.last_sequence.saturating_sub(sequence_before);
         self.memtable_sizer.record_freeze(immutable.memtable.memory_usage(), records);
-        let stored_bytes = state.version_set.version.levels.iter().map(|files| total_size(files)).sum();
+        let stored_bytes = total_size(state.version_set.version.levels.iter().flatten());
         let max_tables = flush_partitioner::max_tables(immutable.memtable.memory_usage(), stored_bytes);
         let table_numbers = self.new_file_numbers(max_tables);
         state.immutable_memtables.push_back(ImmutableMemtable { table_numbers, target, ..immutable });
