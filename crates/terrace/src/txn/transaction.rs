@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use terrace_format::batch::MAX_KEY_OR_VALUE_LEN;
 use terrace_format::key::SequenceNumber;
 use terrace_sync::mutant;
 
@@ -246,8 +247,9 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// [`Error::TransactionTooLarge`]: the put is not part of the transaction. With locks,
-    /// [`Error::Deadlock`] and [`Error::LockTimeout`].
+    /// [`Error::TransactionTooLarge`], `InvalidArgument` for a key or value that is too long, and
+    /// [`Error::Io`] if there is no memory for them: the put is not part of the transaction. With
+    /// locks, [`Error::Deadlock`] and [`Error::LockTimeout`].
     ///
     /// ```
     /// # let env = terrace::Env::in_memory();
@@ -263,8 +265,8 @@ impl Transaction {
         let key = key.as_ref();
         let value = value.as_ref();
         self.prepare_write(key, value.len())?;
-        self.writes.make_mut().put(key, value);
-        Ok(())
+        let is_added = self.writes.make_mut().put(key, value);
+        if is_added { Ok(()) } else { Err(self.missing_write_error(key.len(), value.len())) }
     }
 
     /// Deletes `key` at the commit. The key need not exist. The errors are those of
@@ -283,8 +285,8 @@ impl Transaction {
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         self.prepare_write(key, 0)?;
-        self.writes.make_mut().delete(key);
-        Ok(())
+        let is_added = self.writes.make_mut().delete(key);
+        if is_added { Ok(()) } else { Err(self.missing_write_error(key.len(), 0)) }
     }
 
     /// Marks the current moment. [`Transaction::rollback_to`] removes the writes that follow it.
@@ -429,6 +431,15 @@ impl Transaction {
     fn prepare_write(&mut self, key: &[u8], value_len: usize) -> Result<()> {
         self.check_memory(key.len().saturating_add(value_len))?;
         if self.options.locking { self.lock(key, KeyLockMode::Exclusive) } else { Ok(()) }
+    }
+
+    /// Returns the error of a write that the batch could not take.
+    #[cold]
+    fn missing_write_error(&self, key_len: usize, value_len: usize) -> Error {
+        match key_len.max(value_len) > MAX_KEY_OR_VALUE_LEN {
+            true => Error::oversized_entry(),
+            false => Error::out_of_memory(self.db.path(), key_len + value_len),
+        }
     }
 
     fn check_memory(&self, more: usize) -> Result<()> {

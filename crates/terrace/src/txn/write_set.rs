@@ -145,25 +145,26 @@ impl WriteSet {
         self.batch.approximate_size() + self.index.as_ref().map_or(0, |_| self.batch.approximate_size())
     }
 
-    pub(super) fn put(&mut self, key: &[u8], value: &[u8]) {
-        self.add(key, |batch| {
-            batch.put(key, value);
-        });
+    /// Adds a put. Returns false, without a change, if it is too long or has no memory.
+    #[must_use]
+    pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
+        self.add(key, |batch| batch.try_put(key, value))
     }
 
-    pub(super) fn delete(&mut self, key: &[u8]) {
-        self.add(key, |batch| {
-            batch.delete(key);
-        });
+    /// Adds a tombstone. Returns false, without a change, if it is too long or has no memory.
+    #[must_use]
+    pub(super) fn delete(&mut self, key: &[u8]) -> bool {
+        self.add(key, |batch| batch.try_delete(key))
     }
 
-    fn add(&mut self, key: &[u8], append: impl FnOnce(&mut WriteBatch)) {
+    fn add(&mut self, key: &[u8], append: impl FnOnce(&mut WriteBatch) -> bool) -> bool {
         let offset = self.batch.approximate_size();
-        append(&mut self.batch);
-        if let Some(index) = &mut self.index {
+        let is_added = append(&mut self.batch);
+        if let Some(index) = self.index.as_mut().filter(|_| is_added) {
             let key = index.ordered_key(key);
             index.offsets.insert(key, offset);
         }
+        is_added
     }
 
     pub(super) fn length(&self) -> WriteSetLength {

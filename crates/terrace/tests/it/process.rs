@@ -63,6 +63,7 @@ fn task() {
         "repair" => terrace::repair(path, &options, &RepairOptions::default()).map(drop),
         "fill many databases" => crate::shared_budget::fill_many_databases(Path::new(&path)),
         "follow" => crate::followers::check_follower(Path::new(&path)),
+        "put without memory" => crate::transactions::check_put_without_memory(Path::new(&path)),
         "write large batches" => crate::leveldb_interop::write_large_batches(Path::new(&path)),
         "destroy" => terrace::destroy(path, &options),
         other => panic!("unknown task {other}"),

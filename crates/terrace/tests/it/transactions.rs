@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -10,6 +11,9 @@ use terrace::{
     Db, Env, Error, ErrorKind, Isolation, Options, ReadOptions, Result, Transaction, TransactionOptions,
     WriteBatch,
 };
+
+#[cfg(unix)]
+use crate::process;
 
 fn open() -> Db {
     let options = Options::default().create_if_missing(true).write_buffer_size(64 << 10);
@@ -582,4 +586,59 @@ proptest! {
     ) {
         check_steps(&stored, &steps);
     }
+}
+
+/// Size of a value that has memory once, but not twice, below the limit of `ulimit -v`, which is in
+/// KiB.
+const LARGE_VALUE_BYTES: usize = 2 << 30;
+const ADDRESS_SPACE_KIB: usize = 3 << 20;
+
+/// Symptom: after a large put without memory, a transaction read another value for its key, and its
+/// commit failed even after a rollback to an earlier savepoint. Cause: the index of the writes
+/// contained the put, and the batch stayed marked. Guarantee: the put is an error, and the
+/// transaction continues without it.
+#[cfg(unix)]
+#[test]
+fn put_without_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let limited = |command: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("ulimit -v {ADDRESS_SPACE_KIB} && {command}")]);
+        shell
+    };
+    let mut probe = limited("exec \"$0\" --list");
+    let probe = probe.args(terrace_testkit::emulator::words()).arg(std::env::current_exe().unwrap());
+    if !probe.output().unwrap().status.success() {
+        eprintln!("NOT TESTED: the test binary needs more address space than the limit");
+        return;
+    }
+    let answer = process::run_by(limited("exec \"$0\" \"$@\""), "put without memory", directory.path());
+    assert_eq!(answer, "ok");
+}
+
+/// Task of the process of [`put_without_memory`].
+pub(crate) fn check_put_without_memory(path: &Path) -> Result<()> {
+    let db = Db::open(path, &Options::default().create_if_missing(true))?;
+    let mut transaction = db.begin(&serializable().memory(usize::MAX));
+    let key = |n| format!("key{n}");
+    (0..20).try_for_each(|n| transaction.put(key(n), "old"))?;
+    let savepoint = transaction.savepoint();
+    let read = |transaction: &mut Transaction| {
+        [3, 4].map(|n| text(transaction.get(key(n)).unwrap()).unwrap()).join(" ")
+    };
+    // The first read builds the index.
+    assert_eq!(read(&mut transaction), "old old");
+    // Zeros that no thread reads take no pages.
+    let refused = transaction.put(key(3), vec![0; LARGE_VALUE_BYTES]);
+    assert_eq!(read(&mut transaction), "old old");
+    transaction.put(key(4), "new")?;
+    assert_eq!(read(&mut transaction), "old new");
+    assert!(refused.unwrap_err().to_string().contains("no memory for 2147483"));
+    transaction.rollback_to(savepoint)?;
+    assert_eq!(read(&mut transaction), "old old");
+    transaction.put(key(3), "new")?;
+    transaction.commit()?;
+    assert_eq!(db.get(key(3))?.as_deref(), Some(b"new".as_slice()));
+    assert_eq!(db.get(key(4))?.as_deref(), Some(b"old".as_slice()));
+    Ok(())
 }
