@@ -20,6 +20,7 @@ use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
 use super::manifest_mark::{ClosedLog, LogWriteMethod, ManifestMark};
+use super::manifest_recovery::check_next_file_number;
 use crate::error::{Error, Result};
 
 /// Error of an edit, with the knowledge whether the edit took effect.
@@ -88,6 +89,11 @@ impl Manifest {
         }
     }
 
+    /// Returns the path of the MANIFEST `number`.
+    fn path(&self, number: u64) -> PathBuf {
+        self.directory.join(FileName::Manifest(number).to_string())
+    }
+
     /// Sets the method of the logs of this run.
     pub(crate) fn with_log_method(self, log_method: LogWriteMethod) -> Manifest {
         Manifest { log_method, ..self }
@@ -106,7 +112,7 @@ impl Manifest {
     ///
     /// The earlier process closed the database cleanly, so the file should be durable.
     pub(crate) fn reuse(&mut self, number: u64, length: u64, snapshot_size: u64) -> Result<()> {
-        let path = self.directory.join(FileName::Manifest(number).to_string());
+        let path = self.path(number);
         let mut file = self.env.fs.open_append(&path)?;
         file.release_descriptor();
         self.number = number;
@@ -185,6 +191,7 @@ impl Manifest {
     /// After an error, it may be unknown whether the edit took effect. The next edit then starts a
     /// new MANIFEST, which decides it.
     pub(crate) fn append(&mut self, edit: &VersionEdit) -> std::result::Result<(), CommitError> {
+        check_next_file_number(edit, &self.path(self.number)).map_err(CommitError::NotApplied)?;
         self.confirm_durable().map_err(CommitError::NotApplied)?;
         let edit = self.marked(edit);
         let Some(mut open) = self.current.take() else { return Ok(()) };
@@ -206,12 +213,13 @@ impl Manifest {
         snapshot: VersionEdit,
         edit: &VersionEdit,
     ) -> std::result::Result<(), CommitError> {
+        let path = self.path(number);
+        check_next_file_number(edit, &path).map_err(CommitError::NotApplied)?;
         self.current = None;
         let old = std::mem::replace(&mut self.number, number);
         let snapshot = self.marked(&snapshot);
         let edit = self.marked(edit);
         self.number = old;
-        let path = self.directory.join(FileName::Manifest(number).to_string());
         let created = self.create_file(&path, &snapshot, &edit).map_err(CommitError::NotApplied);
         let switched =
             created.and_then(|open| set_current_file(&self.env, &self.directory, number).map(|()| open));
@@ -226,7 +234,7 @@ impl Manifest {
         self.current = Some(open);
         if old != 0 {
             // If the removal fails, the next open removes the leftover file.
-            let _ = self.env.fs.remove(&self.directory.join(FileName::Manifest(old).to_string()));
+            let _ = self.env.fs.remove(&self.path(old));
         }
         Ok(())
     }
@@ -243,8 +251,9 @@ impl Manifest {
         edit: &VersionEdit,
         log: ClosedLog,
     ) -> Result<()> {
+        let path = self.path(number);
+        check_next_file_number(edit, &path)?;
         self.number = number;
-        let path = self.directory.join(FileName::Manifest(number).to_string());
         let mut open = OpenManifest::create(&self.env, &path)?;
         open.write_edit(&self.marked(snapshot))?;
         open.write_edit(&self.marked(edit))?;

@@ -222,13 +222,28 @@ pub(super) struct ManifestNumbers {
     last_sequence: Option<u64>,
 }
 
-/// Maximum file number of a database. No database reaches it, and further increments cannot
-/// overflow.
+/// Maximum next file number of a MANIFEST. No database reaches it, and further increments cannot
+/// overflow. The database reads and writes no greater one.
 pub(crate) const MAX_FILE_NUMBER: u64 = u64::MAX / 2;
 
 /// Maximum number of a file that the MANIFEST does not list. The database ignores such files with
 /// greater numbers, unless its own file numbers are as great.
 pub(crate) const MAX_UNLISTED_FILE_NUMBER: u64 = MAX_FILE_NUMBER / 2;
+
+/// Returns an error that names the MANIFEST at `path` if `number` exceeds `max`.
+fn check_number(path: &Path, name: &str, number: u64, max: u64) -> Result<u64> {
+    match number <= max {
+        true => Ok(number),
+        false => Err(Error::corruption(path, None, format!("{name} {number}, expected at most {max}"))),
+    }
+}
+
+/// Returns an error that names the MANIFEST at `path` if no open could read the next file number of
+/// `edit`.
+pub(super) fn check_next_file_number(edit: &VersionEdit, path: &Path) -> Result<()> {
+    let number = edit.next_file_number.unwrap_or(0);
+    check_number(path, "next file number", number, MAX_FILE_NUMBER).map(drop)
+}
 
 impl ManifestNumbers {
     pub(super) fn apply(&mut self, edit: &VersionEdit) {
@@ -240,10 +255,7 @@ impl ManifestNumbers {
     /// Returns the next file number. A missing counter, or one above its maximum, is an error.
     pub(super) fn check(&self, path: &Path) -> Result<u64> {
         let check = |number: Option<u64>, name: &str, max: u64| match number {
-            Some(number) if number <= max => Ok(number),
-            Some(number) => {
-                Err(Error::corruption(path, None, format!("{name} {number}, expected at most {max}")))
-            }
+            Some(number) => check_number(path, name, number, max),
             None => Err(Error::corruption(path, None, format!("no {name}"))),
         };
         check(self.last_sequence, "last sequence number", MAX_SEQUENCE_NUMBER)?;

@@ -411,6 +411,63 @@ fn stray_file_with_an_impossible_number() {
     }
 }
 
+/// Symptom: a database was opened once and never again. Cause: the next file number of a crafted
+/// manifest was the maximum, and the database wrote a greater one. Guarantee: the database writes
+/// no number that it cannot read, and no acknowledged write is lost.
+#[test]
+fn largest_next_file_number() {
+    for next_file_number in (u64::MAX / 2 - 12..=u64::MAX / 2).rev() {
+        let fs = Arc::new(MemFs::new());
+        let options = options(Arc::clone(&fs) as _);
+        Db::open("db", &options).unwrap().close().unwrap();
+        set_next_file_number(&fs, next_file_number);
+        let mut written = Vec::new();
+        for n in 0..6 {
+            match Db::open("db", &options) {
+                Ok(db) => {
+                    written.extend(db.put(key(n), b"value").is_ok().then_some(n));
+                    let _ = db.flush();
+                    let _ = db.close();
+                }
+                Err(error) => {
+                    assert!(error.to_string().contains("next file number"), "{next_file_number}: {error}")
+                }
+            }
+            let db = Db::open_read_only("db", &options).unwrap();
+            for &n in &written {
+                assert!(db.get(key(n)).unwrap().is_some(), "{next_file_number}: key {n} of {written:?}");
+            }
+        }
+    }
+}
+
+/// Symptom: acknowledged writes were lost. Cause: the file numbers of a database with a crafted
+/// manifest were so great that recovery took its newest log for a foreign file. Guarantee: recovery
+/// replays the logs after the last version edit.
+#[test]
+fn process_killed_with_great_file_numbers() {
+    for seed in 0..20 {
+        let fs = Arc::new(MemFs::new());
+        let mut env = Env::with_file_system(Arc::clone(&fs) as _);
+        env.scheduler = DeterministicScheduler::new(seed);
+        let options = options(Arc::clone(&fs) as _).env(env).write_buffer_size(64 << 10);
+        Db::open("db", &options).unwrap().close().unwrap();
+        set_next_file_number(&fs, u64::MAX / 2 - 1_000_000);
+        let db = Db::open("db", &options).unwrap();
+        for n in 0..100 {
+            db.put(key(n), [7; 2000]).unwrap();
+            let after = Arc::new(fs.crash_clone(&Crash::Kill));
+            let db = Db::open_read_only("db", &self::options(after)).unwrap();
+            assert!(db.get(key(n)).unwrap().is_some(), "seed {seed}, key {n}");
+        }
+    }
+}
+
+fn set_next_file_number(fs: &MemFs, number: u64) {
+    let edit = VersionEdit { next_file_number: Some(number), ..VersionEdit::default() };
+    append_edit(fs, &edit);
+}
+
 fn append_edit(fs: &MemFs, edit: &VersionEdit) {
     let mut record = Vec::new();
     edit.encode(&mut record);

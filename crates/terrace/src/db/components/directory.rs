@@ -10,6 +10,10 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::version::{MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER, read_comparator_name};
 
+/// Maximum number of files that a database creates after its last version edit. They are logs, and
+/// tables of unfinished jobs, so there are never as many.
+const MAX_FILES_AFTER_EDIT: u64 = 1 << 32;
+
 /// Lists the files in `directory` that belong to the database. The file numbers are those that a
 /// database can have reached whose MANIFEST states `next_file`. All other files are ignored and
 /// never removed.
@@ -22,9 +26,8 @@ pub(crate) fn list_db_files(env: &Env, directory: &Path, next_file: u64) -> Resu
     });
     // New files get numbers above all listed ones. A foreign file must not raise them above the
     // maximum of the MANIFEST.
-    let own_files = files.filter(|file| {
-        file.number().is_none_or(|number| number <= MAX_UNLISTED_FILE_NUMBER || number < next_file)
-    });
+    let max_own = MAX_UNLISTED_FILE_NUMBER.max(next_file.saturating_add(MAX_FILES_AFTER_EDIT));
+    let own_files = files.filter(|file| file.number().is_none_or(|number| number <= max_own));
     Ok(own_files.collect())
 }
 
