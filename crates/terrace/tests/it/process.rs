@@ -64,6 +64,7 @@ fn task() {
         "fill many databases" => crate::shared_budget::fill_many_databases(Path::new(&path)),
         "follow" => crate::followers::check_follower(Path::new(&path)),
         "write large batches" => crate::leveldb_interop::write_large_batches(Path::new(&path)),
+        "read in a transaction without memory" => crate::transactions::read_without_memory(Path::new(&path)),
         "destroy" => terrace::destroy(path, &options),
         other => panic!("unknown task {other}"),
     };

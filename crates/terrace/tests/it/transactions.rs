@@ -583,3 +583,60 @@ proptest! {
         check_steps(&stored, &steps);
     }
 }
+
+/// Symptom: reads of a transaction ended the process if there was no memory for the copy of a
+/// value. Cause: they allocated it infallibly, unlike reads of the database. Guarantee: they return
+/// an error.
+#[cfg(target_os = "linux")]
+#[test]
+fn reads_without_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -v 4000000; exec \"$0\" \"$@\""]);
+    let answer = crate::process::run_by(shell, "read in a transaction without memory", directory.path());
+    assert_eq!(answer, "ok");
+}
+
+/// Task of the other process, whose address space is limited: compares the reads of large values
+/// without memory.
+pub(crate) fn read_without_memory(path: &std::path::Path) -> Result<()> {
+    const VALUE_LEN: usize = 64 << 20;
+    let db = Db::open(path.join("db"), &Options::default().create_if_missing(true))?;
+    let value = vec![b'v'; VALUE_LEN];
+    db.put("stored", &value)?;
+    let mut transaction = db.begin(&TransactionOptions::default().memory(1 << 30));
+    transaction.put("own", &value)?;
+    let mut iter = transaction.raw_iter()?;
+    drop(value);
+    let mut ballast = Vec::new();
+    let mut chunk = Vec::<u8>::new();
+    while chunk.try_reserve_exact(VALUE_LEN / 4).is_ok() {
+        ballast.push(std::mem::take(&mut chunk));
+    }
+    // Leaves enough memory for everything but a value.
+    ballast.pop();
+    iter.seek_to_first();
+    let lens = [(iter.key().len(), iter.value().len())];
+    let mut results = Vec::new();
+    for key in ["own", "stored"] {
+        results.push(("get", transaction.get(key).map(drop)));
+        results.push(("get_into", transaction.get_into(key, &mut Vec::new()).map(drop)));
+        results.push(("get_for_update", transaction.get_for_update(key).map(drop)));
+        results.push(("get_untracked", transaction.get_untracked(key).map(drop)));
+        results.push(("multi_get", transaction.multi_get(&[key]).map(drop)));
+        let options = ReadOptions::default().prefix(key);
+        let mut entries = transaction.iter_with(&options)?;
+        results.push(("iter", entries.next().unwrap().map(drop)));
+        assert!(entries.next().is_none(), "an error is the last item");
+    }
+    drop(ballast);
+    assert_eq!(lens, [(3, VALUE_LEN)], "an iterator does not copy a value");
+    for (call, result) in results {
+        let error = result.expect_err(call);
+        assert!(
+            error.is_retryable() && error.to_string().contains("no memory for 67108864 bytes"),
+            "{error}"
+        );
+    }
+    Ok(())
+}
