@@ -10,7 +10,7 @@ mod test_directory;
 
 pub use c_memory::{
     OutParam, array_from_c, bytes_from_c, malloc_bytes, malloc_c_string, malloc_value, output_array_from_c,
-    path_from_c, write_out_param,
+    path_from_c, try_copy, write_out_param,
 };
 pub use catch_panic::catch_panic;
 pub use database::{destroy, open};

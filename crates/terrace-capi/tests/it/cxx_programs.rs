@@ -10,7 +10,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::c_programs::program_output;
-use crate::library::{archive, crate_dir, cxx_compiler, library_dir, run_command, stock_library};
+use crate::library::{
+    archive, crate_dir, cxx_compiler, is_emulated, library_dir, run_command, stock_library,
+};
 
 fn compiler(flags: &[&str]) -> Command {
     let mut cxx = cxx_compiler();
@@ -114,4 +116,17 @@ fn abi_layout() {
         let found = program_output(&program, library_dir());
         assert_eq!(found, expected("abi_layout", &found), "the system's headers give another layout");
     }
+}
+
+/// AddressSanitizer and emulators reserve more address space than the program allows itself.
+#[cfg(target_os = "linux")]
+#[test]
+fn missing_memory() {
+    if is_emulated("the emulator needs the memory that the program lacks") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let program = compile("missing_memory", directory.path(), &crate_dir().join("../../include"));
+    let found = program_output(&program, library_dir());
+    assert_eq!(found, expected("missing_memory", &found));
 }
