@@ -269,7 +269,9 @@ typedef struct terrace_entry {
 /* Fills up to `count` items of `entries` with the current entry of the iterator and those after it
  * (next) or before it (prev). Returns their number. The iterator then is at the entry after
  * (before) the last of them. The copies of keys and values are valid until the next call of either
- * function or until the iterator is destroyed. */
+ * function or until the iterator is destroyed. The result is smaller if there is no memory for an
+ * entry. If that is the current one, the result is 0, and leveldb_iter_get_error returns the error
+ * until the next call of either function. */
 size_t terrace_iter_next_entries(leveldb_iterator_t*, size_t count, terrace_entry* entries);
 size_t terrace_iter_prev_entries(leveldb_iterator_t*, size_t count, terrace_entry* entries);
 

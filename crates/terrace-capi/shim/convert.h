@@ -6,6 +6,7 @@
 #define TERRACE_SHIM_CONVERT_H_
 
 #include <cstdlib>
+#include <new>
 #include <string>
 
 #include "cxx_abi.h"
@@ -23,7 +24,13 @@ inline std::string ToString(CxxSlice bytes) { return std::string(bytes.start, by
 // Assigns the bytes to string.
 inline CxxString AssignTo(std::string* string) {
   return CxxString{string, [](void* target, CxxSlice bytes) {
-                static_cast<std::string*>(target)->assign(bytes.start, bytes.len);
+                // An exception must not reach Rust.
+                try {
+                  static_cast<std::string*>(target)->assign(bytes.start, bytes.len);
+                } catch (const std::bad_alloc&) {
+                  return false;
+                }
+                return true;
               }};
 }
 
@@ -31,6 +38,7 @@ inline CxxString AssignTo(std::string* string) {
 inline CxxString AppendTo(std::string* string) {
   return CxxString{string, [](void* target, CxxSlice bytes) {
                 static_cast<std::string*>(target)->append(bytes.start, bytes.len);
+                return true;
               }};
 }
 

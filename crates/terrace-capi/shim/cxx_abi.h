@@ -30,10 +30,10 @@ struct ErrorReport {
   size_t len;
 };
 
-// A std::string for output, and the callback that assigns it.
+// A std::string for output, and the callback that assigns it. The callback returns false without memory.
 struct CxxString {
   void* string;
-  void (*assign)(void* string, CxxSlice bytes);
+  bool (*assign)(void* string, CxxSlice bytes);
 };
 
 // An object of the program with the callbacks of its kind; null callbacks mean no object.

@@ -18,6 +18,12 @@ pub trait Comparator: Any + Send + Sync {
     /// Returns the name that the MANIFEST stores. The prefix `leveldb.` is reserved for LevelDB.
     fn name(&self) -> &str;
 
+    /// Returns the bytes of the name. A comparator of a C or C++ program may have a name that is
+    /// not UTF-8. The MANIFEST stores these bytes, and messages show [`Comparator::name`].
+    fn name_bytes(&self) -> &[u8] {
+        self.name().as_bytes()
+    }
+
     /// Compares two user keys. Keys that compare equal are the same key, even if their bytes
     /// differ.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;

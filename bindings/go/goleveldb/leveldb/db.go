@@ -80,10 +80,10 @@ func (db *DB) Delete(key []byte, wo *opt.WriteOptions) error {
 	return db.endWrite(db.db.Delete(key, db.writeOptions(wo)))
 }
 
-// Write applies every operation of a batch, or none.
+// Write applies every operation of a batch, or none. A nil batch has no operations.
 func (db *DB) Write(batch *Batch, wo *opt.WriteOptions) error {
-	if batch == nil {
-		batch = &Batch{}
+	if batch == nil || batch.Len() == 0 {
+		return db.closedError()
 	}
 	if err := db.beginWrite(); err != nil {
 		return err
@@ -128,14 +128,25 @@ func (db *DB) CompactRange(r util.Range) error {
 	return translate(db.db.CompactRange(r.Start, r.Limit), ErrClosed)
 }
 
-// SetReadOnly makes all later writes fail with ErrReadOnly. Waits for the end of an open transaction.
+// SetReadOnly makes all later writes fail with ErrReadOnly. Waits for the end of an open transaction. If
+// the database refuses writes already, it returns ErrReadOnly.
 func (db *DB) SetReadOnly() error {
 	db.writes.Lock()
 	defer db.writes.Unlock()
+	if err := db.closedError(); err != nil {
+		return err
+	}
+	if db.readOnly || db.refuses.Swap(true) {
+		return ErrReadOnly
+	}
+	return nil
+}
+
+// closedError returns ErrClosed after Close.
+func (db *DB) closedError() error {
 	if _, err := db.Has(nil, nil); err == ErrClosed {
 		return err
 	}
-	db.refuses.Store(true)
 	return nil
 }
 

@@ -58,12 +58,14 @@ func translate(err, released error) error {
 }
 
 // translateOpen is translate for an open.
-func translateOpen(err error) error {
+func translateOpen(err error, options *terrace.Options) error {
 	var engine *terrace.Error
 	if !stderrors.As(err, &engine) {
 		return translate(err, ErrClosed)
 	}
 	switch {
+	case engine.Kind == terrace.Locked && options.Memory != nil:
+		return storage.ErrLocked
 	case engine.Kind == terrace.Locked:
 		return &lockedError{err}
 	case engine.Kind == terrace.InvalidArgument && strings.Contains(engine.Message, "does not exist"):

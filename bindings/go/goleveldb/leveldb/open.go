@@ -29,7 +29,7 @@ func Open(stor storage.Storage, o *opt.Options) (*DB, error) {
 	}
 	db, err := terrace.Open(path, options)
 	if err != nil {
-		return nil, translateOpen(err)
+		return nil, translateOpen(err, options)
 	}
 	return &DB{db: db, options: o, readOnly: options.ReadOnly}, nil
 }
@@ -52,7 +52,7 @@ func Recover(stor storage.Storage, o *opt.Options) (*DB, error) {
 	if _, err := terrace.Repair(path, options, options.ReadOnly); err != nil {
 		// A missing database is created by the open, or is its error.
 		if !stderrors.Is(err, terrace.InvalidArgument) && !stderrors.Is(err, terrace.NotFound) {
-			return nil, translateOpen(err)
+			return nil, translateOpen(err, options)
 		}
 	}
 	return Open(stor, o)

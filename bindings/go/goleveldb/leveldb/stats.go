@@ -132,7 +132,10 @@ func (s *DBStats) setLevels(levels []terrace.Level, compactions string) {
 // with "terrace." are the engine's. Returns ErrNotFound for another name.
 func (db *DB) GetProperty(name string) (string, error) {
 	short, ok := strings.CutPrefix(name, "leveldb.")
-	if !ok || short == "sstables" || strings.HasPrefix(short, "num-files-at-level") {
+	if level, isCount := strings.CutPrefix(short, "num-files-at-level"); ok && isCount {
+		return db.numFilesAtLevel(level)
+	}
+	if !ok || short == "sstables" {
 		value, err := db.db.Property(name)
 		return value, translate(err, ErrClosed)
 	}
@@ -160,6 +163,19 @@ func (db *DB) GetProperty(name string) (string, error) {
 		return strconv.Itoa(int(s.AliveIterators)), nil
 	}
 	return "", ErrNotFound
+}
+
+// numFilesAtLevel returns the number of tables of a level, which is 0 beyond the last one.
+func (db *DB) numFilesAtLevel(text string) (string, error) {
+	level, err := strconv.ParseUint(text, 10, 0)
+	if err == nil {
+		text = strconv.FormatUint(level, 10)
+	}
+	files, propertyErr := db.db.Property("leveldb.num-files-at-level" + text)
+	if err == nil && propertyErr == terrace.ErrNotFound {
+		return "0", nil
+	}
+	return files, translate(propertyErr, ErrClosed)
 }
 
 func mib[T int64 | uint64](bytes T) float64 { return float64(bytes) / (1 << 20) }

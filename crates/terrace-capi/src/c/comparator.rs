@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use terrace::Comparator;
 
 use super::callback_state::CallbackState;
-use crate::ffi::run_or_default;
+use crate::ffi::{CallbackName, run_or_default};
 
 type CompareFn = unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int;
 pub(super) type NameFn = unsafe extern "C" fn(*mut c_void) -> *const c_char;
@@ -23,7 +23,7 @@ pub(super) struct CallbackComparator {
 /// A name that is read at its first use, as in LevelDB: the state may not be ready earlier.
 pub(super) struct LazyName {
     name_fn: NameFn,
-    name: OnceLock<String>,
+    name: OnceLock<CallbackName>,
 }
 
 impl LazyName {
@@ -31,23 +31,26 @@ impl LazyName {
         LazyName { name_fn, name: OnceLock::new() }
     }
 
-    pub(super) fn get(&self, state: &CallbackState) -> &str {
-        let name: &String = terrace_sync::get_or_init_for_fork(&self.name, || {
+    pub(super) fn get(&self, state: &CallbackState) -> &CallbackName {
+        terrace_sync::get_or_init_for_fork(&self.name, || {
             // SAFETY: the callback takes `state`, which is alive until the destructor runs.
             let name = unsafe { (self.name_fn)(state.pointer()) };
             if name.is_null() {
-                return String::new();
+                return CallbackName::default();
             }
             // SAFETY: the callback returns a NUL-terminated string that lives through this copy.
-            unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
-        });
-        name
+            CallbackName::new(unsafe { CStr::from_ptr(name) }.to_bytes())
+        })
     }
 }
 
 impl Comparator for CallbackComparator {
     fn name(&self) -> &str {
-        self.name.get(&self.state)
+        self.name.get(&self.state).text()
+    }
+
+    fn name_bytes(&self) -> &[u8] {
+        self.name.get(&self.state).bytes()
     }
 
     #[inline]

@@ -24,7 +24,7 @@ struct CallbackFilter {
 
 impl FilterPolicy for CallbackFilter {
     fn name(&self) -> &str {
-        self.name.get(&self.state)
+        self.name.get(&self.state).text()
     }
 
     fn create(&self, keys: &[&[u8]], dst: &mut Vec<u8>) {

@@ -9,19 +9,21 @@ use terrace::{DbIterator, TransactionIterator};
 use super::database::DatabaseHandle;
 use super::read_write_options::{ReadOptionsHandle, read_options};
 use crate::ffi::{
-    ErrPtr, OutParam, bytes_from_c, output_array_from_c, require_non_null, run_or_default, run_with_errptr,
-    write_out_param,
+    ErrPtr, OutParam, StatusError, bytes_from_c, output_array_from_c, require_non_null, run_or_default,
+    run_with_errptr, write_out_param,
 };
 
 pub(super) struct IteratorHandle {
     iterator: EitherIterator,
     /// Entries that [`copy_entries`] lends to the caller.
     copied_entries: Vec<u8>,
+    /// Error of the last call of [`copy_entries`], which had no memory for the first entry.
+    copy_error: Option<StatusError>,
 }
 
 impl IteratorHandle {
     pub(super) fn new(iterator: EitherIterator) -> Box<IteratorHandle> {
-        Box::new(IteratorHandle { iterator, copied_entries: Vec::new() })
+        Box::new(IteratorHandle { iterator, copied_entries: Vec::new(), copy_error: None })
     }
 }
 
@@ -170,7 +172,11 @@ extern "C" fn leveldb_iter_value(
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_iter_get_error(iterator: Option<&IteratorHandle>, errptr: ErrPtr<'_>) {
-    run_with_errptr(errptr, || Ok(require_non_null(iterator)?.iterator.status()?));
+    run_with_errptr(errptr, || {
+        let IteratorHandle { iterator, copy_error, .. } = require_non_null(iterator)?;
+        iterator.status()?;
+        copy_error.clone().map_or(Ok(()), Err)
+    });
 }
 
 /// Key and value of one entry, with the layout of `include/terrace/terrace.h`.
@@ -201,20 +207,29 @@ extern "C" fn terrace_iter_prev_entries(
 }
 
 /// Copies entries, starting with the current one, into memory of the iterator, and stores pointers
-/// to them in `entries`. Returns their number.
+/// to them in `entries`. Returns their number. Stops at an entry for which there is no memory. If
+/// it is the first one, that is the error of the iterator until the next call.
 fn copy_entries(
     iterator: Option<&mut IteratorHandle>,
     count: usize,
     entries: *mut EntryPointers,
     step: fn(&mut EitherIterator),
 ) -> usize {
-    let Some(IteratorHandle { iterator, copied_entries }) = iterator else { return 0 };
+    let Some(IteratorHandle { iterator, copied_entries, copy_error }) = iterator else { return 0 };
     // SAFETY: the caller passes null, or an array `entries` with room for `count` items.
     let entries = unsafe { output_array_from_c(entries, count) };
     let mut lens = Vec::new();
     copied_entries.clear();
+    *copy_error = None;
     run_or_default(|| {
         while lens.len() < entries.len() && iterator.valid() {
+            let len = iterator.key().len() + iterator.value().len();
+            // Many entries need amortized growth. Without memory for that, the exact size may fit.
+            let reserved = copied_entries.try_reserve(len);
+            if reserved.or_else(|_| copied_entries.try_reserve_exact(len)).is_err() {
+                *copy_error = lens.is_empty().then(|| StatusError::out_of_memory(len));
+                break;
+            }
             copied_entries.extend_from_slice(iterator.key());
             copied_entries.extend_from_slice(iterator.value());
             lens.push((iterator.key().len(), iterator.value().len()));

@@ -4,14 +4,14 @@
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
-use terrace::{Error, ErrorKind, SequenceNumber, WriteBatch};
+use terrace::{Error, SequenceNumber, WriteBatch};
 
 use super::batch::BatchHandle;
 use super::database::DatabaseHandle;
 use super::read_write_options::{ReadOptionsHandle, WriteOptionsHandle, read_options, write_options};
 use crate::ffi::{
     ErrPtr, OutParam, StatusError, bytes_from_c, output_array_from_c, require_non_null, run_or_default,
-    run_with_errptr, write_out_param,
+    run_with_errptr, try_copy, write_out_param,
 };
 
 /// Result of a call that never waits: the key is missing, or the call failed.
@@ -166,17 +166,11 @@ extern "C" fn terrace_write_bytes(
     // call.
     let stored = unsafe { bytes_from_c(stored, len) };
     run_with_errptr(errptr, || {
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(len).map_err(|_| out_of_memory(len))?;
-        copy.extend_from_slice(stored);
+        let mut copy = try_copy(stored)?;
         // The database assigns the sequence number.
         copy.iter_mut().take(size_of::<SequenceNumber>()).for_each(|byte| *byte = 0);
         let batch = WriteBatch::from_bytes(copy)
             .map_err(|error| StatusError::invalid_argument(format!("batch: {error}")))?;
         Ok(require_non_null(database)?.0.write_with(&batch, write_options(options))?)
     });
-}
-
-fn out_of_memory(bytes: usize) -> StatusError {
-    StatusError { kind: ErrorKind::Io, message: format!("no memory for {bytes} bytes") }
 }

@@ -12,14 +12,16 @@ use crate::ffi::array_from_c;
 extern "C" fn terrace_cxx_bytewise_separator(start: CxxSlice<'_>, limit: CxxSlice<'_>, into: CxxString) {
     let mut key = start.as_slice().to_vec();
     bytewise().shortest_separator(&mut key, limit.as_slice());
-    into.assign(&key);
+    // Without memory the caller keeps the longer key, which is correct, too.
+    let _ = into.assign(&key);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_bytewise_successor(key: CxxSlice<'_>, into: CxxString) {
     let mut key = key.as_slice().to_vec();
     bytewise().short_successor(&mut key);
-    into.assign(&key);
+    // Without memory the caller keeps the longer key, which is correct, too.
+    let _ = into.assign(&key);
 }
 
 /// Stores the Bloom filter of `keys` in `into`. `bits` are the bits for each key.
@@ -39,7 +41,8 @@ unsafe extern "C" fn terrace_cxx_bloom_create(
     let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_slice()).collect();
     let mut filter = Vec::new();
     run_or((), || BloomFilterPolicy::new(usize::try_from(bits).unwrap_or(0)).create(&keys, &mut filter));
-    into.assign(&filter);
+    // Always true: a filter is appended.
+    let _ = into.assign(&filter);
 }
 
 #[unsafe(no_mangle)]

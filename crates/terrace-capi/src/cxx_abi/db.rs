@@ -8,7 +8,7 @@ use terrace_format::DecodeError;
 use super::iterator::CxxIterator;
 use super::options::{CxxOptions, CxxReadOptions};
 use super::types::{CxxSlice, CxxString, ErrorReport, StatusCode, run_or, run_with_report};
-use crate::ffi::{StatusError, array_from_c, destroy, open, output_array_from_c};
+use crate::ffi::{StatusError, array_from_c, destroy, open, output_array_from_c, try_copy};
 
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_open(
@@ -71,7 +71,7 @@ extern "C" fn terrace_cxx_write(
 ) -> StatusCode {
     let batch = batch.as_slice();
     run_with_report(report, || {
-        let batch = WriteBatch::from_bytes(batch.to_vec()).map_err(batch_corruption)?;
+        let batch = WriteBatch::from_bytes(try_copy(batch)?).map_err(batch_corruption)?;
         Ok(db.write_with(&batch, &WriteOptions::default().sync(sync))?)
     })
 }
@@ -101,7 +101,9 @@ extern "C" fn terrace_cxx_get(
         let pinned = db.get_pinned_with(key, &read.to_read_options())?;
         *found = pinned.is_some();
         if let Some(bytes) = pinned {
-            value.assign(&bytes);
+            if !value.assign(&bytes) {
+                return Err(StatusError::out_of_memory(bytes.len()));
+            }
         }
         Ok(())
     })
@@ -130,10 +132,7 @@ extern "C" fn terrace_cxx_property(db: &Db, name: CxxSlice<'_>, value: CxxString
     let name = name.as_slice();
     run_or(false, || {
         let property = std::str::from_utf8(name).ok().and_then(|name| db.property(name));
-        property.is_some_and(|text| {
-            value.assign(text.as_bytes());
-            true
-        })
+        property.is_some_and(|text| value.assign(text.as_bytes()))
     })
 }
 

@@ -382,7 +382,7 @@ extern "C" fn terrace_cxx_test_directory(name: CxxString) {
         // Ignores errors: the directory may exist already, and the first use of a missing one
         // reports it.
         let _ = system_env().fs.create_dir(&directory);
-        name.assign(directory.as_os_str().as_bytes());
+        let _ = name.assign(directory.as_os_str().as_bytes());
     });
 }
 

@@ -120,14 +120,15 @@ pub(super) fn run_or<T>(otherwise: T, call: impl FnOnce() -> T) -> T {
 #[derive(Clone, Copy)]
 pub(super) struct CxxString {
     string: *mut c_void,
-    assign_fn: unsafe extern "C" fn(*mut c_void, CxxSlice<'_>),
+    assign_fn: unsafe extern "C" fn(*mut c_void, CxxSlice<'_>) -> bool,
 }
 
 impl CxxString {
+    /// Returns false, and keeps the string, without memory for `bytes`.
     #[inline]
-    pub(super) fn assign(self, bytes: &[u8]) {
+    pub(super) fn assign(self, bytes: &[u8]) -> bool {
         // SAFETY: the shim passes the callback that matches `string`, which lives through the call.
-        unsafe { (self.assign_fn)(self.string, bytes.into()) };
+        unsafe { (self.assign_fn)(self.string, bytes.into()) }
     }
 }
 

@@ -5,6 +5,8 @@ use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 use std::path::Path;
 
+use super::StatusError;
+
 /// Memory of the caller that receives a result, or null.
 pub type OutParam<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
@@ -67,6 +69,14 @@ pub unsafe fn path_from_c<'a>(name: *const c_char) -> &'a Path {
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
     terrace_env::path_from_bytes(name.to_bytes()).unwrap_or(Path::new(""))
+}
+
+/// Copies the bytes of a caller. Memory that the system refuses is an error.
+pub fn try_copy(bytes: &[u8]) -> Result<Vec<u8>, StatusError> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| StatusError::out_of_memory(bytes.len()))?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
 }
 
 /// Returns a `malloc`ed copy of `bytes`; null only if memory is exhausted. An empty slice gets a

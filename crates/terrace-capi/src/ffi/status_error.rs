@@ -34,6 +34,11 @@ impl StatusError {
         StatusError { kind: ErrorKind::InvalidArgument, message: message.into() }
     }
 
+    /// Creates an error for a request for `bytes` bytes that the system refused.
+    pub fn out_of_memory(bytes: usize) -> StatusError {
+        StatusError { kind: ErrorKind::Io, message: format!("no memory for {bytes} bytes") }
+    }
+
     /// Returns LevelDB's status code of the kind. LevelDB has none for `Busy`, and no function of
     /// its interface returns it.
     pub fn status_code(&self) -> u8 {

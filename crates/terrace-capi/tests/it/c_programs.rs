@@ -24,11 +24,15 @@ fn compile(name: &str, directory: &Path, flags: &[&str]) -> PathBuf {
 
 /// Returns the output of `program` with the library in `libraries`.
 pub(crate) fn program_output(program: &Path, libraries: &Path) -> String {
-    let empty = tempfile::tempdir().unwrap();
+    program_output_in(tempfile::tempdir().unwrap().path(), program, libraries)
+}
+
+/// Returns the output of `program` like [`program_output`], in `directory`.
+pub(crate) fn program_output_in(directory: &Path, program: &Path, libraries: &Path) -> String {
     let mut run = emulator::command(program);
     // Binds all symbols at the start, so that a missing one is found.
     run.env("LD_LIBRARY_PATH", libraries).env("LD_BIND_NOW", "1").env("TEST_TMPDIR", "test");
-    String::from_utf8(run_command(run.current_dir(&empty)).stdout).unwrap()
+    String::from_utf8(run_command(run.current_dir(directory)).stdout).unwrap()
 }
 
 #[track_caller]

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::c_programs::program_output;
-use crate::library::{archive, crate_dir, cxx_compiler, library_dir, run_command, stock_library};
+use crate::c_programs::{program_output, program_output_in};
+use crate::library::{
+    archive, crate_dir, cxx_compiler, is_emulated, library_dir, run_command, stock_library,
+};
 
 fn compiler(flags: &[&str]) -> Command {
     let mut cxx = cxx_compiler();
@@ -114,4 +116,34 @@ fn abi_layout() {
         let found = program_output(&program, library_dir());
         assert_eq!(found, expected("abi_layout", &found), "the system's headers give another layout");
     }
+}
+
+/// Symptom: LevelDB refused a database that a program with Terrace had created with a comparator
+/// whose name is not UTF-8. Cause: the MANIFEST had the name with U+FFFD. Guarantee: the MANIFEST
+/// has the bytes of the name, and the programs take turns.
+#[test]
+fn comparator_name_that_is_not_utf8() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = compile("comparator_name", directory.path(), &crate_dir().join("../../include"));
+    let stock = stock_library().map(|stock| stock.parent().unwrap().to_owned());
+    for (run, libraries) in [Some(library_dir()), stock.as_deref()].into_iter().cycle().take(4).enumerate() {
+        let runs = "|".repeat(run + 1);
+        let refused = "Invalid argument";
+        let expected = format!("C: {runs}\nC++: {runs}\nC: {refused}\nC++: {refused}\n");
+        let libraries = libraries.unwrap_or(library_dir());
+        assert_eq!(program_output_in(directory.path(), &program, libraries), expected, "{libraries:?}");
+    }
+}
+
+/// AddressSanitizer and emulators reserve more address space than the program allows itself.
+#[cfg(target_os = "linux")]
+#[test]
+fn missing_memory() {
+    if is_emulated("the emulator needs the memory that the program lacks") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let program = compile("missing_memory", directory.path(), &crate_dir().join("../../include"));
+    let found = program_output(&program, library_dir());
+    assert_eq!(found, expected("missing_memory", &found));
 }

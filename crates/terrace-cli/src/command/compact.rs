@@ -40,6 +40,7 @@ impl Run for Compact {
         }
         let from = self.encoding.decode_optional(self.from.as_ref())?;
         let to = self.encoding.decode_optional(self.to.as_ref())?;
+        self.database.comparator.check_bounds(&self.database.dir, from.as_deref(), to.as_deref())?;
         let db = self.database.open_writable(&self.file_format, &MemoryArgs::default(), None)?;
         db.flush()?;
         let before = table_summary(&db);

@@ -107,12 +107,14 @@ fn negative_number_as_key() {
 fn reversed_range() {
     let trial = CliTest::with_entries("a\t1\nz\t2\n");
     let message = "--from 'z' is after --to 'a', expected the first key of the range and its end";
-    for command in ["scan", "count", "delete"] {
+    for command in ["scan", "count", "delete", "compact"] {
         trial.run(&format!("{command} db --from z --to a")).assert_error(2, message);
     }
     let message = r"--from '\xff' is after --to '\x00', expected the first key of the range and its end";
     trial.run("scan db --hex --from ff --to 00").assert_error(2, message);
+    trial.run("compact db --hex --from ff --to 00").assert_error(2, message);
     trial.run("scan db --from a --to a").assert_output(0, "");
+    trial.run("compact db --from a --to a").assert_contains(0, &["1 table"]);
     trial.run("count db").assert_output(0, "2\n");
 }
 

@@ -134,13 +134,14 @@ impl Iter {
             End::Front => self.front.as_ref()?,
             End::Back => self.back.as_ref()?,
         };
-        Some(copy_entry(cursor))
+        Some(copy_entry(cursor.key(), cursor.value()))
     }
 }
 
-fn copy_entry(cursor: &DbIterator) -> Result<(Vec<u8>, Vec<u8>)> {
+/// Copies an entry, which the caller of an iterator gets.
+pub(crate) fn copy_entry(key: &[u8], value: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
     let path = Path::new("database");
-    Ok((try_copy(cursor.key(), path)?, try_copy(cursor.value(), path)?))
+    Ok((try_copy(key, path)?, try_copy(value, path)?))
 }
 
 /// Moves the cursor of `end` by one entry, or opens it at its first entry.

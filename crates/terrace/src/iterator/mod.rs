@@ -20,6 +20,7 @@ pub(crate) use db_iter::DbIter;
 pub use db_iterator::DbIterator;
 pub use entries::Iter;
 pub(crate) use entries::IterSource;
+pub(crate) use entries::copy_entry;
 pub(crate) use level_iter::{LevelIter, SortedRun};
 pub(crate) use merging_iter::{ChildIter, MergingIter};
 pub(crate) use read_sample::{IterObserver, READ_BYTES_PERIOD};

@@ -15,6 +15,7 @@ use super::wait_for_graph::TransactionId;
 use super::write_set::{OwnWrite, SharedWriteSet, WriteSetLength, key_of};
 use crate::db::{Db, Unchanged, UnchangedKey};
 use crate::error::{Error, Result};
+use crate::file_io::{extend_copy, try_copy};
 use crate::options::{ReadOptions, WriteOptions};
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
@@ -108,8 +109,8 @@ impl Transaction {
     /// ```
     pub fn get(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
-        if let Some(own) = self.own_write(key) {
-            return Ok(own.map(<[u8]>::to_vec));
+        if let Some(own) = self.copy_own_write(key)? {
+            return Ok(own);
         }
         self.read_tracked(key, |db, options| db.get_with(key, options))
     }
@@ -127,9 +128,11 @@ impl Transaction {
     /// ```
     pub fn get_into(&mut self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         let key = key.as_ref();
-        if let Some(own) = self.own_write(key) {
+        if self.prepare_own_writes()
+            && let Some(own) = self.writes.get(key, &**self.db.comparator())
+        {
             value.clear();
-            value.extend_from_slice(own.unwrap_or_default());
+            extend_copy(value, own.unwrap_or_default(), self.db.path())?;
             return Ok(own.is_some());
         }
         self.read_tracked(key, |db, options| db.get_into_with(key, value, options))
@@ -158,8 +161,8 @@ impl Transaction {
             // The lock covers later writes, even if the own value is known.
             self.lock(key, KeyLockMode::Exclusive)?;
         }
-        if let Some(own) = self.own_write(key) {
-            return Ok(own.map(<[u8]>::to_vec));
+        if let Some(own) = self.copy_own_write(key)? {
+            return Ok(own);
         }
         if self.options.locking {
             return self.read_locked(key, KeyLockMode::Exclusive, |db, options| db.get_with(key, options));
@@ -184,8 +187,8 @@ impl Transaction {
     /// ```
     pub fn get_untracked(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
-        if let Some(own) = self.own_write(key) {
-            return Ok(own.map(<[u8]>::to_vec));
+        if let Some(own) = self.copy_own_write(key)? {
+            return Ok(own);
         }
         self.start_reading();
         self.db.get_with(key, &self.read_options)
@@ -209,7 +212,7 @@ impl Transaction {
         }
         self.start_reading();
         let own_writes: Vec<_> =
-            keys.iter().map(|key| self.own_write(key.as_ref()).map(|own| own.map(<[u8]>::to_vec))).collect();
+            keys.iter().map(|key| self.copy_own_write(key.as_ref())).collect::<Result<_>>()?;
         if self.options.isolation == Isolation::Serializable {
             for (key, _) in keys.iter().zip(&own_writes).filter(|(_, own)| own.is_none()) {
                 self.track_read(key.as_ref(), 0)?;
@@ -407,13 +410,27 @@ impl Transaction {
 
     /// Returns the last own write of `key`: a value, or None for a tombstone.
     fn own_write(&mut self, key: &[u8]) -> Option<OwnWrite<'_>> {
+        self.prepare_own_writes().then(|| self.writes.get(key, &**self.db.comparator())).flatten()
+    }
+
+    /// Builds the index of the own writes if a search needs it. Returns false without own writes.
+    fn prepare_own_writes(&mut self) -> bool {
         if self.writes.batch().is_empty() || mutant!(OwnWriteHidden) {
-            return None;
+            return false;
         }
         if self.writes.needs_index() {
             self.writes.make_mut().build_index(self.db.comparator());
         }
-        self.writes.get(key, &**self.db.comparator())
+        true
+    }
+
+    /// Returns a copy of the value of an own put, or `Some(None)` for an own delete.
+    fn copy_own_write(&mut self, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+        if !self.prepare_own_writes() {
+            return Ok(None);
+        }
+        let own = self.writes.get(key, &**self.db.comparator());
+        own.map(|own| own.map(|value| try_copy(value, self.db.path())).transpose()).transpose()
     }
 
     /// Takes the snapshot at the first read.

@@ -14,7 +14,7 @@ use terrace_format::comparator::Comparator;
 use super::read_set::{ReadRange, ReadRanges};
 use super::write_set::WriteSet;
 use crate::error::{Error, Result};
-use crate::iterator::{DbIterator, IterBounds};
+use crate::iterator::{DbIterator, IterBounds, copy_entry};
 use crate::sync::{Arc, Mutex};
 
 /// Iterator over the entries that a transaction sees, in key order and in both directions.
@@ -55,8 +55,9 @@ pub struct TransactionIterator {
 
 struct OwnEntry {
     key: Vec<u8>,
-    /// None for a tombstone.
-    value: Option<Vec<u8>>,
+    /// Place of its operation in the write set, which holds the value.
+    offset: usize,
+    is_tombstone: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,7 +128,7 @@ impl TransactionIterator {
         match self.position {
             MergePosition::AtBase => self.base.value(),
             MergePosition::AtOwn => {
-                self.own.as_ref().and_then(|own| own.value.as_deref()).unwrap_or_default()
+                self.own.as_ref().and_then(|own| self.writes.write_at(own.offset)).unwrap_or_default()
             }
             MergePosition::Invalid => &[],
         }
@@ -259,7 +260,7 @@ impl TransactionIterator {
                     MergeDirection::Backward => self.base.prev(),
                 }
             }
-            if self.own.as_ref().is_some_and(|own| own.value.is_some()) {
+            if self.own.as_ref().is_some_and(|own| !own.is_tombstone) {
                 self.position = MergePosition::AtOwn;
                 return;
             }
@@ -279,12 +280,16 @@ impl TransactionIterator {
     fn first_own(&self, begin: Bound<Vec<u8>>) -> Option<OwnEntry> {
         let found =
             self.writes.first(begin.as_ref().map(Vec::as_slice), self.upper.as_ref().map(Vec::as_slice));
-        found.map(OwnEntry::from)
+        found.map(|found| self.own_entry(found))
     }
 
     fn last_own(&self, end: Bound<Vec<u8>>) -> Option<OwnEntry> {
         let found = self.writes.last(self.lower.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
-        found.map(OwnEntry::from)
+        found.map(|found| self.own_entry(found))
+    }
+
+    fn own_entry(&self, (key, offset): (&[u8], usize)) -> OwnEntry {
+        OwnEntry { key: key.to_vec(), offset, is_tombstone: self.writes.write_at(offset).is_none() }
     }
 
     /// Starts a new range after a seek. None is the current position, or the end of the bounds.
@@ -335,12 +340,6 @@ impl TransactionIterator {
     }
 }
 
-impl From<(&[u8], Option<&[u8]>)> for OwnEntry {
-    fn from((key, value): (&[u8], Option<&[u8]>)) -> OwnEntry {
-        OwnEntry { key: key.to_vec(), value: value.map(<[u8]>::to_vec) }
-    }
-}
-
 impl std::fmt::Debug for TransactionIterator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.valid() {
@@ -373,12 +372,14 @@ impl Iterator for TransactionEntries {
         } else {
             iter.seek_to_first()
         }
-        if iter.valid() {
-            return Some(Ok((iter.key().to_vec(), iter.value().to_vec())));
+        let entry = match iter.valid() {
+            true => copy_entry(iter.key(), iter.value()).map(Some),
+            false => iter.status().map(|()| None),
+        };
+        if !matches!(entry, Ok(Some(_))) {
+            self.iter = None;
         }
-        let status = iter.status();
-        self.iter = None;
-        status.err().map(Err)
+        entry.transpose()
     }
 }
 

@@ -213,13 +213,20 @@ impl WriteSet {
         operations.last().map(value_of)
     }
 
-    /// Returns the first key within the bounds, and its last operation. The set has an index.
-    pub(super) fn first(&self, begin: Bound<&[u8]>, end: Bound<&[u8]>) -> Option<(&[u8], OwnWrite<'_>)> {
+    /// Returns the operation at `offset`, which [`WriteSet::first`] or [`WriteSet::last`] returned.
+    pub(super) fn write_at(&self, offset: usize) -> OwnWrite<'_> {
+        self.batch.iter_from(offset).next().and_then(value_of)
+    }
+
+    /// Returns the first key within the bounds, and the offset of its last operation. The set has
+    /// an index.
+    pub(super) fn first(&self, begin: Bound<&[u8]>, end: Bound<&[u8]>) -> Option<(&[u8], usize)> {
         self.entry(begin, end, |mut range| range.next())
     }
 
-    /// Returns the last key within the bounds, and its last operation. The set has an index.
-    pub(super) fn last(&self, begin: Bound<&[u8]>, end: Bound<&[u8]>) -> Option<(&[u8], OwnWrite<'_>)> {
+    /// Returns the last key within the bounds, and the offset of its last operation. The set has an
+    /// index.
+    pub(super) fn last(&self, begin: Bound<&[u8]>, end: Bound<&[u8]>) -> Option<(&[u8], usize)> {
         self.entry(begin, end, |mut range| range.next_back())
     }
 
@@ -230,7 +237,7 @@ impl WriteSet {
         take: impl FnOnce(
             std::collections::btree_map::Range<'a, OrderedKey, usize>,
         ) -> Option<(&'a OrderedKey, &'a usize)>,
-    ) -> Option<(&'a [u8], OwnWrite<'a>)> {
+    ) -> Option<(&'a [u8], usize)> {
         let index = self.index.as_ref()?;
         if let (
             Bound::Included(first) | Bound::Excluded(first),
@@ -243,7 +250,7 @@ impl WriteSet {
         }
         let ordered = |key: &[u8]| index.ordered_key(key);
         let (key, offset) = take(index.offsets.range((begin.map(ordered), end.map(ordered))))?;
-        Some((&key.bytes, self.batch.iter_from(*offset).next().and_then(value_of)))
+        Some((&key.bytes, *offset))
     }
 }
 

@@ -205,13 +205,13 @@ pub(crate) fn read_comparator_name(env: &Env, directory: &Path) -> Result<Option
 /// Returns true if `stored`, the comparator name of a MANIFEST, is the name of `comparator` with
 /// [`INCOMPATIBLE_SUFFIX`]. The name of another comparator is an error.
 pub(crate) fn has_incompatible_suffix(stored: &[u8], comparator: &InternalComparator) -> Result<bool> {
-    let name = comparator.user_comparator().name();
+    let name = comparator.user_comparator().name_bytes();
     let prefix = stored.strip_suffix(INCOMPATIBLE_SUFFIX.as_bytes());
-    if stored != name.as_bytes() && prefix != Some(name.as_bytes()) {
+    if stored != name && prefix != Some(name) {
         let stored = stored.escape_ascii().to_string();
-        return Err(Error::ComparatorMismatch { stored, expected: name.to_owned() });
+        return Err(Error::ComparatorMismatch { stored, expected: name.escape_ascii().to_string() });
     }
-    Ok(stored != name.as_bytes())
+    Ok(stored != name)
 }
 
 /// Counters that every MANIFEST must contain.

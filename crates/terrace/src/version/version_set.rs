@@ -61,8 +61,8 @@ impl VersionSet {
 
     /// Returns the comparator name that a MANIFEST stores.
     fn stored_comparator_name(&self, is_marked: bool) -> Vec<u8> {
-        let name = self.version.comparator.user_comparator().name();
-        if is_marked { format!("{name}{INCOMPATIBLE_SUFFIX}").into_bytes() } else { name.as_bytes().to_vec() }
+        let name = self.version.comparator.user_comparator().name_bytes();
+        [name, if is_marked { INCOMPATIBLE_SUFFIX.as_bytes() } else { &[] }].concat()
     }
 
     /// Returns the edit with which a new MANIFEST starts, with the marker if `is_marked`. The edit

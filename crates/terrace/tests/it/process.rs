@@ -65,6 +65,7 @@ fn task() {
         "follow" => crate::followers::check_follower(Path::new(&path)),
         "put without memory" => crate::transactions::check_put_without_memory(Path::new(&path)),
         "write large batches" => crate::leveldb_interop::write_large_batches(Path::new(&path)),
+        "read in a transaction without memory" => crate::transactions::read_without_memory(Path::new(&path)),
         "destroy" => terrace::destroy(path, &options),
         other => panic!("unknown task {other}"),
     };

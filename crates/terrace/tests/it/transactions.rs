@@ -593,6 +593,23 @@ proptest! {
 const LARGE_VALUE_BYTES: usize = 2 << 30;
 const ADDRESS_SPACE_KIB: usize = 3 << 20;
 
+/// Runs a task in another process with at most `kib` KiB of address space.
+#[cfg(unix)]
+fn run_with_limit(kib: usize, task: &str, directory: &Path) {
+    let limited = |command: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("ulimit -v {kib} && {command}")]);
+        shell
+    };
+    let mut probe = limited("exec \"$0\" --list");
+    let probe = probe.args(terrace_testkit::emulator::words()).arg(std::env::current_exe().unwrap());
+    if !probe.output().unwrap().status.success() {
+        eprintln!("NOT TESTED: {task}: the test program needs more address space than the limit");
+        return;
+    }
+    assert_eq!(process::run_by(limited("exec \"$0\" \"$@\""), task, directory), "ok");
+}
+
 /// Symptom: after a large put without memory, a transaction read another value for its key, and its
 /// commit failed even after a rollback to an earlier savepoint. Cause: the index of the writes
 /// contained the put, and the batch stayed marked. Guarantee: the put is an error, and the
@@ -601,19 +618,7 @@ const ADDRESS_SPACE_KIB: usize = 3 << 20;
 #[test]
 fn put_without_memory() {
     let directory = tempfile::tempdir().unwrap();
-    let limited = |command: &str| {
-        let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", &format!("ulimit -v {ADDRESS_SPACE_KIB} && {command}")]);
-        shell
-    };
-    let mut probe = limited("exec \"$0\" --list");
-    let probe = probe.args(terrace_testkit::emulator::words()).arg(std::env::current_exe().unwrap());
-    if !probe.output().unwrap().status.success() {
-        eprintln!("NOT TESTED: the test binary needs more address space than the limit");
-        return;
-    }
-    let answer = process::run_by(limited("exec \"$0\" \"$@\""), "put without memory", directory.path());
-    assert_eq!(answer, "ok");
+    run_with_limit(ADDRESS_SPACE_KIB, "put without memory", directory.path());
 }
 
 /// Task of the process of [`put_without_memory`].
@@ -640,5 +645,59 @@ pub(crate) fn check_put_without_memory(path: &Path) -> Result<()> {
     transaction.commit()?;
     assert_eq!(db.get(key(3))?.as_deref(), Some(b"new".as_slice()));
     assert_eq!(db.get(key(4))?.as_deref(), Some(b"old".as_slice()));
+    Ok(())
+}
+
+/// Symptom: reads of a transaction ended the process if there was no memory for the copy of a
+/// value. Cause: they allocated it infallibly, unlike reads of the database. Guarantee: they return
+/// an error.
+#[cfg(target_os = "linux")]
+#[test]
+fn reads_without_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    run_with_limit(4_000_000, "read in a transaction without memory", directory.path());
+}
+
+/// Task of the other process, whose address space is limited: compares the reads of large values
+/// without memory.
+pub(crate) fn read_without_memory(path: &Path) -> Result<()> {
+    const VALUE_LEN: usize = 64 << 20;
+    let db = Db::open(path.join("db"), &Options::default().create_if_missing(true))?;
+    let value = vec![b'v'; VALUE_LEN];
+    db.put("stored", &value)?;
+    let mut transaction = db.begin(&TransactionOptions::default().memory(1 << 30));
+    transaction.put("own", &value)?;
+    let mut iter = transaction.raw_iter()?;
+    drop(value);
+    let mut ballast = Vec::new();
+    let mut chunk = Vec::<u8>::new();
+    while chunk.try_reserve_exact(VALUE_LEN / 4).is_ok() {
+        ballast.push(std::mem::take(&mut chunk));
+    }
+    // Leaves enough memory for everything but a value.
+    ballast.pop();
+    iter.seek_to_first();
+    let lens = [(iter.key().len(), iter.value().len())];
+    let mut results = Vec::new();
+    for key in ["own", "stored"] {
+        results.push(("get", transaction.get(key).map(drop)));
+        results.push(("get_into", transaction.get_into(key, &mut Vec::new()).map(drop)));
+        results.push(("get_for_update", transaction.get_for_update(key).map(drop)));
+        results.push(("get_untracked", transaction.get_untracked(key).map(drop)));
+        results.push(("multi_get", transaction.multi_get(&[key]).map(drop)));
+        let options = ReadOptions::default().prefix(key);
+        let mut entries = transaction.iter_with(&options)?;
+        results.push(("iter", entries.next().unwrap().map(drop)));
+        assert!(entries.next().is_none(), "an error is the last item");
+    }
+    drop(ballast);
+    assert_eq!(lens, [(3, VALUE_LEN)], "an iterator does not copy a value");
+    for (call, result) in results {
+        let error = result.expect_err(call);
+        assert!(
+            error.is_retryable() && error.to_string().contains("no memory for 67108864 bytes"),
+            "{error}"
+        );
+    }
     Ok(())
 }

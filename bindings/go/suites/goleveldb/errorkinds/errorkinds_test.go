@@ -13,6 +13,7 @@ import (
 	"github.com/syndtr/goleveldb/leveldb"
 	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
 	"github.com/syndtr/goleveldb/leveldb/opt"
+	"github.com/syndtr/goleveldb/leveldb/storage"
 	"github.com/syndtr/goleveldb/leveldb/util"
 )
 
@@ -102,6 +103,69 @@ func TestErrorsOfCalls(t *testing.T) {
 	db = open(t, path, &opt.Options{ReadOnly: true})
 	expect(t, "write through a reader", db.Put([]byte("key"), nil, nil), "read-only")
 	expect(t, "close of the reader", db.Close(), "success")
+}
+
+// A batch without operations is no write. A database that refuses writes cannot begin to refuse them.
+func TestErrorsOfReadOnlyDatabases(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	db := open(t, path, nil)
+	expect(t, "first SetReadOnly", db.SetReadOnly(), "success")
+	expectRefusals(t, db)
+	expect(t, "close", db.Close(), "success")
+	expect(t, "SetReadOnly after the close", db.SetReadOnly(), "closed")
+	expect(t, "no batch after the close", db.Write(nil, nil), "closed")
+
+	db = open(t, path, &opt.Options{ReadOnly: true})
+	expectRefusals(t, db)
+	expect(t, "close of the reader", db.Close(), "success")
+}
+
+func expectRefusals(t *testing.T, db *leveldb.DB) {
+	t.Helper()
+	expect(t, "SetReadOnly again", db.SetReadOnly(), "read-only")
+	batch := new(leveldb.Batch)
+	expect(t, "no batch", db.Write(nil, nil), "success")
+	expect(t, "empty batch", db.Write(batch, nil), "success")
+	batch.Delete(nil)
+	expect(t, "batch", db.Write(batch, nil), "read-only")
+}
+
+func TestFilesAtLevel(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "db"), nil)
+	for level, expected := range map[string]string{"0": "0", "6": "0", "7": "0", "007": "0", "100": "0"} {
+		count, err := db.GetProperty("leveldb.num-files-at-level" + level)
+		if count != expected || err != nil {
+			t.Errorf("level %s: %q, %v", level, count, err)
+		}
+	}
+	for _, level := range []string{"", "x", "7x", "-1"} {
+		_, err := db.GetProperty("leveldb.num-files-at-level" + level)
+		expect(t, "level "+level, err, "not found")
+	}
+	_, err := db.GetProperty("num-files-at-level0")
+	expect(t, "level without the prefix", err, "not found")
+	expect(t, "close", db.Close(), "success")
+	_, err = db.GetProperty("leveldb.num-files-at-level7")
+	expect(t, "level of a closed database", err, "closed")
+}
+
+// Programs compare this error with ==.
+func TestLockedMemory(t *testing.T) {
+	stor := storage.NewMemStorage()
+	db, err := leveldb.Open(stor, nil)
+	expect(t, "open", err, "success")
+	for range 2 {
+		if _, err = leveldb.Open(stor, nil); err != storage.ErrLocked {
+			t.Errorf("second opener: %v", err)
+		}
+		if _, err = leveldb.Recover(stor, nil); err != storage.ErrLocked {
+			t.Errorf("recovery beside an opener: %v", err)
+		}
+	}
+	expect(t, "close", db.Close(), "success")
+	db, err = leveldb.Open(stor, nil)
+	expect(t, "open after the close", err, "success")
+	expect(t, "close", db.Close(), "success")
 }
 
 func TestErrorsOfDamage(t *testing.T) {

@@ -6,6 +6,7 @@ use std::ffi::{c_int, c_void};
 use terrace::Comparator;
 
 use super::{ByteBuffer, CxxSlice, UserObject};
+use crate::ffi::CallbackName;
 
 #[repr(C)]
 pub(in super::super) struct ComparatorCallbacks {
@@ -18,7 +19,7 @@ pub(in super::super) struct ComparatorCallbacks {
 
 pub(in super::super) struct UserComparator {
     object: UserObject<ComparatorCallbacks>,
-    name: String,
+    name: CallbackName,
 }
 
 impl UserObject<ComparatorCallbacks> {
@@ -28,14 +29,17 @@ impl UserObject<ComparatorCallbacks> {
         // valid for the call.
         let name = unsafe { (self.callbacks.name)(self.object) }.as_slice();
         // Read once, because the name of a comparator must not change.
-        let name = String::from_utf8_lossy(name).into_owned();
-        UserComparator { object: self, name }
+        UserComparator { object: self, name: CallbackName::new(name) }
     }
 }
 
 impl Comparator for UserComparator {
     fn name(&self) -> &str {
-        &self.name
+        self.name.text()
+    }
+
+    fn name_bytes(&self) -> &[u8] {
+        self.name.bytes()
     }
 
     #[inline]
