@@ -171,11 +171,7 @@ fn get_sync<'call>(call: &Call<'call>) -> Result<Value<'call>> {
 /// Calls `add` with `batch` and returns the new size of the batch. Undoes the call if the batch
 /// becomes too large.
 fn grow(batch: &mut WriteBatch, add: impl FnOnce(&mut WriteBatch)) -> Result<u64> {
-    let bytes = batch.as_bytes().len();
-    let count = batch.len();
-    add(batch);
-    if batch.is_oversized() || batch.is_out_of_memory() {
-        batch.truncate(bytes, count);
+    if !batch.try_add(add) {
         return Err(Failure::new(
             "LEVEL_INVALID_ARGUMENT",
             "the batch is too large: a batch has at most 4 GiB",

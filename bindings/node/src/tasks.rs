@@ -244,10 +244,17 @@ pub(crate) fn catch_up(db: f64) -> napi::Result<Promise<u64, f64>> {
     spawn(|sequence| sequence as f64, move || Ok(db.catch_up()?))
 }
 
-/// Deletes the database in the directory `path`.
+/// Deletes the database in the directory `path`. A file contains no database, and neither does a
+/// path below it.
 #[napi(catch_unwind)]
 pub(crate) fn destroy(path: String) -> napi::Result<Promise<()>> {
-    spawn(|()| (), move || Ok(terrace::destroy(path, &Options::default())?))
+    spawn(
+        |()| (),
+        move || match terrace::destroy(path, &Options::default()) {
+            Err(terrace::Error::Io(error)) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(()),
+            destroyed => Ok(destroyed?),
+        },
+    )
 }
 
 /// Repairs the database in the directory `path`. Resolves to a report.

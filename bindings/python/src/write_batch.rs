@@ -43,15 +43,13 @@ impl PyWriteBatch {
         if self.handle.is_closed() { Err(closed()) } else { Ok(()) }
     }
 
-    /// Changes the batch. A batch beyond 4 GiB is an error, which the engine reports, too.
-    fn change(&self, change: impl FnOnce(&mut WriteBatch)) -> Result<()> {
+    /// Adds writes. If one of them is too large, the batch stays as it is.
+    fn add(&self, add: impl FnOnce(&mut WriteBatch)) -> Result<()> {
         self.check_open()?;
-        let mut batch = self.batch.lock();
-        change(&mut batch);
-        if batch.is_oversized() || batch.is_out_of_memory() {
-            return Err(invalid_argument("the batch is too large"));
+        match self.batch.lock().try_add(add) {
+            true => Ok(()),
+            false => Err(invalid_argument("the batch is too large")),
         }
-        Ok(())
     }
 
     fn with_key(&self, key: &Bound<'_, PyBytes>, work: impl FnOnce(&[u8]) -> Result<()>) -> Result<()> {
@@ -67,23 +65,25 @@ impl PyWriteBatch {
     /// Adds a put.
     fn put(&self, key: &Bound<'_, PyBytes>, value: &Bound<'_, PyAny>) -> Result<()> {
         let value = ValueBytes::of(value)?;
-        self.with_key(key, |key| self.change(|batch| _ = batch.put(key, value.as_slice())))
+        self.with_key(key, |key| self.add(|batch| _ = batch.put(key, value.as_slice())))
     }
 
     /// Adds a tombstone.
     fn delete(&self, key: &Bound<'_, PyBytes>) -> Result<()> {
-        self.with_key(key, |key| self.change(|batch| _ = batch.delete(key)))
+        self.with_key(key, |key| self.add(|batch| _ = batch.delete(key)))
     }
 
     /// Removes all writes.
     fn clear(&self) -> Result<()> {
-        self.change(WriteBatch::clear)
+        self.check_open()?;
+        self.batch.lock().clear();
+        Ok(())
     }
 
     /// Adds the writes of another batch.
     fn append(&self, source: &Bound<'_, PyWriteBatch>) -> Result<()> {
         let source = source.get().batch.lock().clone();
-        self.change(|batch| batch.append(&source))
+        self.add(|batch| batch.append(&source))
     }
 
     /// Writes the batch to the database. The batch keeps its writes.

@@ -133,6 +133,22 @@ def test_raw_iterator_without_an_entry(db):
             call()
 
 
+def test_batch_without_a_refused_write(db):
+    batch = db.write_batch()
+    batch.put(b"a", b"1")
+    # Its pages are never touched, so it takes no memory.
+    large = bytes(1 << 32)
+    for refused in lambda: batch.put(b"b", large), lambda: batch.delete(large):
+        with pytest.raises(terrace.InvalidArgumentError, match="too large"):
+            refused()
+        assert len(batch) == 1
+    batch.put(b"c", b"3")
+    batch.delete(b"a")
+    assert len(batch) == 3
+    batch.write()
+    assert list(db) == [(b"c", b"3")]
+
+
 def test_batches(db):
     batch = db.write_batch()
     batch.append(batch)

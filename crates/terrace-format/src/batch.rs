@@ -261,6 +261,31 @@ impl WriteBatch {
         self.out_of_memory
     }
 
+    /// Calls `add`, which appends operations. If one of them would make the batch oversized or out
+    /// of memory, removes them all and returns false.
+    ///
+    /// ```
+    /// use terrace_format::batch::WriteBatch;
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// assert!(batch.try_add(|batch| _ = batch.put(b"CH/Bern", b"46.95,7.45")));
+    /// assert_eq!(batch.len(), 1);
+    /// ```
+    pub fn try_add(&mut self, add: impl FnOnce(&mut WriteBatch)) -> bool {
+        let bytes = self.rep.len();
+        let count = self.len();
+        let was_oversized = std::mem::take(&mut self.oversized);
+        let was_out_of_memory = std::mem::take(&mut self.out_of_memory);
+        add(self);
+        let is_added = !self.oversized && !self.out_of_memory;
+        if !is_added {
+            self.truncate(bytes, count);
+        }
+        self.oversized = was_oversized;
+        self.out_of_memory = was_out_of_memory;
+        is_added
+    }
+
     /// Reserves memory for a large operation with `bytes` bytes. Returns false without memory.
     #[inline]
     fn reserve(&mut self, bytes: usize) -> bool {

@@ -44,6 +44,9 @@ both('destroy() of a directory without a database', async (t, db, Level) => {
   writeFileSync(join(missing, 'notes'), 'text')
   await Level.destroy(missing)
   t.same(readdirSync(missing).sort(), ['folder', 'notes'])
+  await Level.destroy(join(missing, 'notes')).catch(t.error)
+  await Level.destroy(join(missing, 'notes', 'below')).catch(t.error)
+  t.same(readdirSync(missing).sort(), ['folder', 'notes'], 'a file stays')
 })
 
 both('open() creates all directories, or none', async (t, db, Level) => {

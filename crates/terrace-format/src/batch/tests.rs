@@ -136,3 +136,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn batch_without_a_refused_operation() {
+    // Its pages are never touched, so it takes no memory.
+    let large = vec![0; MAX_KEY_OR_VALUE_LEN + 1];
+    let mut batch = WriteBatch::new();
+    batch.put("a", "1");
+    let earlier = batch.clone();
+    assert!(!batch.try_add(|batch| _ = batch.put("b", "2").put("c", &large)));
+    assert!(!batch.try_add(|batch| _ = batch.delete(&large)));
+    assert!(batch == earlier && !batch.is_oversized());
+    assert!(batch.try_add(|batch| _ = batch.put("b", "2").delete("a")));
+    assert_eq!(batch.len(), 3);
+    batch.put("c", &large);
+    assert!(batch.try_add(|batch| _ = batch.delete("c")));
+    assert!(batch.is_oversized(), "an earlier refusal stays");
+}
