@@ -129,32 +129,18 @@ impl WriteBatch {
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut WriteBatch {
         let key = key.as_ref();
         let value = value.as_ref();
-        if !self.try_put(key, value) {
-            self.record_missing(key.len().max(value.len()));
+        if key.len().max(value.len()) > MAX_KEY_OR_VALUE_LEN {
+            self.oversized = true;
+            return self;
         }
-        self
-    }
-
-    /// Sets the value of `key` like [`WriteBatch::put`]. Returns false, and leaves the batch as it
-    /// was, if the key or the value is too long, or if there is no memory for them.
-    ///
-    /// ```
-    /// use terrace_format::batch::WriteBatch;
-    ///
-    /// let mut batch = WriteBatch::new();
-    /// assert!(batch.try_put(b"CH/Bern", b"46.95,7.45"));
-    /// ```
-    #[inline]
-    #[must_use]
-    pub fn try_put(&mut self, key: &[u8], value: &[u8]) -> bool {
-        if key.len().max(value.len()) > MAX_KEY_OR_VALUE_LEN || !self.reserve(key.len() + value.len()) {
-            return false;
+        if !self.reserve(key.len() + value.len()) {
+            return self;
         }
         self.rep.push(ValueType::Value as u8);
         put_length_prefixed_slice(&mut self.rep, key);
         put_length_prefixed_slice(&mut self.rep, value);
         self.add_count(1);
-        true
+        self
     }
 
     /// Deletes `key`, whether it exists or not, and returns the batch, for chains of calls.
@@ -172,42 +158,17 @@ impl WriteBatch {
     /// ```
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> &mut WriteBatch {
         let key = key.as_ref();
-        if !self.try_delete(key) {
-            self.record_missing(key.len());
+        if key.len() > MAX_KEY_OR_VALUE_LEN {
+            self.oversized = true;
+            return self;
         }
-        self
-    }
-
-    /// Deletes `key` like [`WriteBatch::delete`]. Returns false, and leaves the batch as it was, if
-    /// the key is too long, or if there is no memory for it.
-    ///
-    /// ```
-    /// use terrace_format::batch::WriteBatch;
-    ///
-    /// let mut batch = WriteBatch::new();
-    /// assert!(batch.try_delete(b"CH/Bern"));
-    /// ```
-    #[inline]
-    #[must_use]
-    pub fn try_delete(&mut self, key: &[u8]) -> bool {
-        if key.len() > MAX_KEY_OR_VALUE_LEN || !self.reserve(key.len()) {
-            return false;
+        if !self.reserve(key.len()) {
+            return self;
         }
         self.rep.push(ValueType::Deletion as u8);
         put_length_prefixed_slice(&mut self.rep, key);
         self.add_count(1);
-        true
-    }
-
-    /// Marks the batch after an operation that it could not take. `len` is the length of the longer
-    /// one of its key and value.
-    #[cold]
-    fn record_missing(&mut self, len: usize) {
-        if len > MAX_KEY_OR_VALUE_LEN {
-            self.oversized = true;
-        } else {
-            self.out_of_memory = true;
-        }
+        self
     }
 
     /// Appends the operations of `other`.
@@ -226,7 +187,6 @@ impl WriteBatch {
         self.oversized |= other.oversized;
         self.out_of_memory |= other.out_of_memory;
         if !self.reserve(other.rep.len()) {
-            self.out_of_memory = true;
             return;
         }
         self.rep.extend_from_slice(&other.rep[BATCH_HEADER_SIZE..]);
@@ -295,7 +255,9 @@ impl WriteBatch {
 
     fn reserve_large(&mut self, bytes: usize) -> bool {
         // Many operations need amortized growth. Without memory for that, the exact size may fit.
-        self.rep.try_reserve(bytes).or_else(|_| self.rep.try_reserve_exact(bytes)).is_ok()
+        let reserved = self.rep.try_reserve(bytes).or_else(|_| self.rep.try_reserve_exact(bytes));
+        self.out_of_memory |= reserved.is_err();
+        reserved.is_ok()
     }
 
     /// Removes all operations and keeps the allocated memory.

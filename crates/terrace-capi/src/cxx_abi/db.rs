@@ -100,10 +100,10 @@ extern "C" fn terrace_cxx_get(
     run_with_report(report, || {
         let pinned = db.get_pinned_with(key, &read.to_read_options())?;
         *found = pinned.is_some();
-        if let Some(bytes) = pinned {
-            if !value.assign(&bytes) {
-                return Err(StatusError::out_of_memory(bytes.len()));
-            }
+        if let Some(bytes) = pinned
+            && !value.assign(&bytes)
+        {
+            return Err(StatusError::out_of_memory(bytes.len()));
         }
         Ok(())
     })

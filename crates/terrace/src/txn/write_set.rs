@@ -148,18 +148,18 @@ impl WriteSet {
     /// Adds a put. Returns false, without a change, if it is too long or has no memory.
     #[must_use]
     pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
-        self.add(key, |batch| batch.try_put(key, value))
+        self.add(key, |batch| _ = batch.put(key, value))
     }
 
     /// Adds a tombstone. Returns false, without a change, if it is too long or has no memory.
     #[must_use]
     pub(super) fn delete(&mut self, key: &[u8]) -> bool {
-        self.add(key, |batch| batch.try_delete(key))
+        self.add(key, |batch| _ = batch.delete(key))
     }
 
-    fn add(&mut self, key: &[u8], append: impl FnOnce(&mut WriteBatch) -> bool) -> bool {
+    fn add(&mut self, key: &[u8], append: impl FnOnce(&mut WriteBatch)) -> bool {
         let offset = self.batch.approximate_size();
-        let is_added = append(&mut self.batch);
+        let is_added = self.batch.try_add(append);
         if let Some(index) = self.index.as_mut().filter(|_| is_added) {
             let key = index.ordered_key(key);
             index.offsets.insert(key, offset);
