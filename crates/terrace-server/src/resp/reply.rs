@@ -79,8 +79,8 @@ impl Reply {
     }
 
     /// Appends a status.
-    pub fn status(&mut self, text: &str) {
-        self.line(b'+', text.as_bytes());
+    pub fn status(&mut self, text: impl AsRef<[u8]>) {
+        self.line(b'+', text.as_ref());
     }
 
     /// Appends an error. The text begins with its code.
@@ -174,13 +174,14 @@ impl Reply {
     }
 
     /// Appends text for people, a string in version 2.
-    pub fn verbatim(&mut self, text: &str) {
+    pub fn verbatim(&mut self, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
         if !self.is_resp3 {
             return self.bulk(text);
         }
         self.header(b'=', text.len() as i64 + 4);
         self.bytes.extend_from_slice(b"txt:");
-        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.extend_from_slice(text);
         self.bytes.extend_from_slice(b"\r\n");
     }
 

@@ -179,3 +179,71 @@ fn contradictory_options() {
         ]);
     });
 }
+
+/// A number in a script became an argument with up to 19 digits, where Redis writes `%.17g`.
+#[test]
+fn numbers_as_arguments_of_commands() {
+    with_client(|client| {
+        for (number, expected) in [
+            ("3", "'3'"),
+            ("1e16", "'10000000000000000'"),
+            ("1e17", "'1e+17'"),
+            ("-1e17", "'-1e+17'"),
+            ("99999999999999999", "'1e+17'"),
+            ("123456789012345678", "'1.2345678901234568e+17'"),
+            ("-2^63", "'-9.2233720368547758e+18'"),
+            ("0.1", "'0.10000000000000001'"),
+        ] {
+            let script = format!("redis.call('set', KEYS[1], {number}) return redis.call('get', KEYS[1])");
+            assert_eq!(client.call(&["EVAL", &script, "1", "a"]), expected, "{number}");
+        }
+    });
+}
+
+/// Statuses and errors of scripts were converted to UTF-8. Redis ends them at a NUL.
+#[test]
+fn bytes_in_statuses_of_scripts() {
+    with_client(|client| {
+        for (script, expected) in [
+            ("return {ok='\\255\\254'}", &b"+\xff\xfe\r\n"[..]),
+            ("return redis.status_reply('\\255x')", b"+\xffx\r\n"),
+            ("return {err='\\255'}", b"-\xff\r\n"),
+            ("return {ok='a\\0b'}", b"+a\r\n"),
+            ("return {err='a\\0b'}", b"-a\r\n"),
+            ("return {ok='a\\r\\nb'}", b"+a  b\r\n"),
+            ("return {err='a\\r\\nb'}", b"-a  b\r\n"),
+            (
+                "error({err='ERR \\255'})",
+                b"-ERR \xff script: 1f4ce823b8d31a43167b45c0d5528aafa5e9bf4e, on @user_script:1.\r\n",
+            ),
+        ] {
+            client.send(&["EVAL", script, "0"]);
+            assert_eq!(client.line_bytes(), expected, "{script}");
+        }
+        client.run("HELLO 3");
+        client.send(&[
+            "EVAL",
+            "redis.setresp(3) return {verbatim_string={format='txt', string='\\255'}}",
+            "0",
+        ]);
+        assert_eq!(client.line_bytes(), b"=5\r\n");
+        assert_eq!(client.line_bytes(), b"txt:\xff\r\n");
+    });
+}
+
+/// The compiler of scripts ended a script at a NUL: a string with one was malformed, and the lines
+/// after another one were ignored.
+#[test]
+fn nul_bytes_in_scripts() {
+    with_client(|client| {
+        for (script, expected) in [
+            ("return #'a\0b'", ":3"),
+            ("return #[[a\0b]]", ":3"),
+            ("return #'\\\0' + #loadstring(\"return '\\0'\")()", ":2"),
+            ("-- \0\nreturn 5", ":5"),
+            ("x =\n\0", "-ERR Error compiling script (new function): user_script:2: unexpected symbol"),
+        ] {
+            assert_eq!(client.call(&["EVAL", script, "0"]), expected, "{script:?}");
+        }
+    });
+}
