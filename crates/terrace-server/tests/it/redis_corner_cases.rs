@@ -247,3 +247,34 @@ fn nul_bytes_in_scripts() {
         }
     });
 }
+
+/// `encode_invalid_numbers('null')` was ignored, and so were wrong words.
+#[test]
+fn invalid_numbers_in_json() {
+    with_client(|client| {
+        for (script, expected) in [
+            ("cjson.encode_invalid_numbers('null') return cjson.encode({0/0, 1/0, 1})", "'[null,null,1]'"),
+            ("return cjson.encode_invalid_numbers('null')", "'null'"),
+            ("cjson.encode_invalid_numbers('on') return cjson.encode({0/0, 1/0, -1/0})", "'[nan,inf,-inf]'"),
+            ("return tostring(cjson.encode_keep_buffer('off'))", "'false'"),
+        ] {
+            assert_eq!(client.call(&["EVAL", script, "0"]), expected, "{script}");
+        }
+        for (script, expected) in [
+            (
+                "cjson.encode_invalid_numbers('foo')",
+                "-ERR user_script:1: bad argument #1 to 'encode_invalid_numbers' (invalid option 'foo')",
+            ),
+            (
+                "cjson.decode_invalid_numbers('null')",
+                "-ERR user_script:1: bad argument #1 to 'decode_invalid_numbers' (invalid option 'null')",
+            ),
+            ("cjson.encode(0/0)", "-ERR user_script:1: Cannot serialise number: must not be NaN or Inf"),
+            ("redis.call('role')", "-ERR This Redis command is not allowed from script"),
+        ] {
+            let reply = client.call(&["EVAL", script, "0"]);
+            assert!(reply.starts_with(expected), "{reply}");
+        }
+        assert_eq!(client.call(&["EVAL", "#!lua flags=\nreturn 1", "0"]), ":1");
+    });
+}
