@@ -278,3 +278,29 @@ fn invalid_numbers_in_json() {
         assert_eq!(client.call(&["EVAL", "#!lua flags=\nreturn 1", "0"]), ":1");
     });
 }
+
+/// A bound of scores was not read like `strtod` reads it: spaces before it were errors.
+#[test]
+fn spaces_before_a_bound() {
+    with_client(|client| {
+        client.run("ZADD z 1 a 2 b 3 c");
+        let error = "-ERR min or max is not a float";
+        for (min, expected) in [
+            (" 1", ":3"),
+            ("( 1", ":2"),
+            ("\t\n\x0b\x0c\r 2", ":2"),
+            (" -inf", ":3"),
+            ("2\0x", ":2"),
+            ("", ":3"),
+            (" (1", error),
+            ("1 ", error),
+            (" ", error),
+        ] {
+            assert_eq!(client.call(&["ZCOUNT", "z", min, "3"]), expected, "{min:?}");
+        }
+        assert_eq!(client.call(&["ZRANGE", "z", " 1", " 2", "BYSCORE"]), "['a' 'b']");
+        assert_eq!(client.call(&["ZREVRANGEBYSCORE", "z", " 2", " 1"]), "['b' 'a']");
+        assert_eq!(client.call(&["ZADD", "z", " 1", "d"]), "-ERR value is not a valid float");
+        assert_eq!(client.call(&["ZREMRANGEBYSCORE", "z", " 1", " 2"]), ":2");
+    });
+}
