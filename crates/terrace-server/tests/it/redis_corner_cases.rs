@@ -304,3 +304,39 @@ fn spaces_before_a_bound() {
         assert_eq!(client.call(&["ZREMRANGEBYSCORE", "z", " 1", " 2"]), ":2");
     });
 }
+
+/// CONFIG SET of a setting without effect accepted most values, and CONFIG GET did not repeat the
+/// name as the client wrote it.
+#[test]
+fn values_of_settings() {
+    with_client(|client| {
+        for (name, value, reason) in [
+            (
+                "maxmemory-policy",
+                "foo",
+                "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction",
+            ),
+            ("maxmemory", "-1", "argument must be a memory value"),
+            ("save", "foo", "Invalid save parameters"),
+            ("save", "900 1 300", "Invalid save parameters"),
+            ("loglevel", "foo", "argument(s) must be one of the following: debug, verbose, notice, warning"),
+            ("hz", "1kb", "argument couldn't be parsed into an integer"),
+            ("maxmemory-samples", "0", "argument must be between 1 and 2147483647 inclusive"),
+        ] {
+            let expected =
+                format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}");
+            assert_eq!(client.call(&["CONFIG", "SET", name, value]), expected);
+        }
+        assert_eq!(client.call(&["CONFIG", "SET", "save", "900 1 300 10"]), "OK");
+        client.check(&[
+            ("CONFIG GET save", "['save' '900 1 300 10']"),
+            ("CONFIG SET maxmemory-policy ALLKEYS-LRU", "OK"),
+            ("CONFIG GET maxmemory-policy", "['maxmemory-policy' 'allkeys-lru']"),
+            ("CONFIG SET maxmemory 1kb", "OK"),
+            ("CONFIG GET MAXMEMORY", "['MAXMEMORY' '1024']"),
+            ("CONFIG GET MaxMemory maxmemory", "['MaxMemory' '1024']"),
+            ("CONFIG GET MAXMEMOR*S", "['maxmemory-clients' '0' 'maxmemory-samples' '5']"),
+            ("CONFIG GET SLAVE-PRIORITY", "['SLAVE-PRIORITY' '100']"),
+        ]);
+    });
+}
