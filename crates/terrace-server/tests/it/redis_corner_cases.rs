@@ -340,3 +340,63 @@ fn values_of_settings() {
         ]);
     });
 }
+
+/// A repeated option of expiry was a syntax error, and other options had other limits than in
+/// Redis.
+#[test]
+fn repeated_options() {
+    with_client(|client| {
+        client.check(&[
+            ("SET s v EX 100 EX 5000", "OK"),
+            ("TTL s", ":5000"),
+            ("GETEX s EX abc EX 100", "'v'"),
+            ("TTL s", ":100"),
+            ("SET s v EX 0 XX EX 200", "OK"),
+            ("TTL s", ":200"),
+            ("SET s v EX 100 PX 5", "-ERR syntax error"),
+            ("SET s v KEEPTTL EX 5", "-ERR syntax error"),
+            ("SET s v EX 5 EX", "-ERR syntax error"),
+            ("SET s v EX 5 EX abc", "-ERR value is not an integer or out of range"),
+            ("GETEX s EX 5 PERSIST", "-ERR syntax error"),
+            ("TTL s", ":200"),
+            ("LMPOP 1 l LEFT COUNT COUNT 2", "-ERR count should be greater than 0"),
+            ("BLMPOP 0 1 l LEFT COUNT 0 2", "-ERR count should be greater than 0"),
+            ("ZMPOP 1 z MIN COUNT x y", "-ERR count should be greater than 0"),
+            ("ZMPOP 1 z MIN COUNT 1 COUNT 2", "-ERR syntax error"),
+            (
+                "XGROUP CREATE x g 0 MKSTREAM ENTRIESREAD 1 ENTRIESREAD 2",
+                "-ERR unknown subcommand or wrong number of arguments for 'CREATE'. Try XGROUP HELP.",
+            ),
+            ("EXISTS x", ":0"),
+            ("XGROUP CREATE x g 0 MKSTREAM MKSTREAM MKSTREAM", "OK"),
+            (
+                "XGROUP SETID x g 0 ENTRIESREAD 1 ENTRIESREAD 2",
+                "-ERR unknown subcommand or wrong number of arguments for 'SETID'. Try XGROUP HELP.",
+            ),
+            (
+                "XGROUP SETID x no 0 ENTRIESREAD 1 ENTRIESREAD 2",
+                "-NOGROUP No such consumer group 'no' for key name 'x'",
+            ),
+        ]);
+    });
+}
+
+/// CLIENT knew no CACHING, and IDs had other limits than in Redis.
+#[test]
+fn ids_of_clients() {
+    let too_small = "-ERR client-id should be greater than 0";
+    with_client(|client| {
+        client.check(&[
+            (
+                "CLIENT CACHING YES",
+                "-ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+            ),
+            ("CLIENT CACHING", "-ERR wrong number of arguments for 'client|caching' command"),
+            ("CLIENT LIST ID -1", "''"),
+            ("CLIENT LIST ID 9223372036854775808", "-ERR Invalid client ID"),
+            ("CLIENT KILL ID 9223372036854775808", too_small),
+            ("CLIENT KILL ID 9223372036854775807", ":0"),
+            ("CLIENT KILL ID -1", too_small),
+        ]);
+    });
+}
