@@ -34,7 +34,7 @@ fn asked_name<'a>(patterns: &[&'a [u8]], name: &'a str) -> &'a [u8] {
     for pattern in patterns {
         if crate::glob::is_match(&pattern.to_ascii_lowercase(), name.as_bytes()) {
             let has_wildcard = pattern.iter().any(|byte| b"[*?".contains(byte));
-            return if has_wildcard { name.as_bytes() } else { *pattern };
+            return if has_wildcard { name.as_bytes() } else { pattern };
         }
     }
     name.as_bytes()

@@ -79,8 +79,13 @@ impl Reply {
     }
 
     /// Appends a status.
-    pub fn status(&mut self, text: impl AsRef<[u8]>) {
-        self.line(b'+', text.as_ref());
+    pub fn status(&mut self, text: &str) {
+        self.status_bytes(text.as_bytes());
+    }
+
+    /// Appends a status that may be no UTF-8.
+    pub fn status_bytes(&mut self, text: &[u8]) {
+        self.line(b'+', text);
     }
 
     /// Appends an error. The text begins with its code.
@@ -174,8 +179,12 @@ impl Reply {
     }
 
     /// Appends text for people, a string in version 2.
-    pub fn verbatim(&mut self, text: impl AsRef<[u8]>) {
-        let text = text.as_ref();
+    pub fn verbatim(&mut self, text: &str) {
+        self.verbatim_bytes(text.as_bytes());
+    }
+
+    /// Appends a text that may be no UTF-8.
+    pub fn verbatim_bytes(&mut self, text: &[u8]) {
         if !self.is_resp3 {
             return self.bulk(text);
         }

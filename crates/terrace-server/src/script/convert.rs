@@ -178,7 +178,7 @@ impl Encoder<'_> {
         if let Value::String(text) = field("err") {
             self.reply.error(before_nul(&text.as_bytes()));
         } else if let Value::String(text) = field("ok") {
-            self.reply.status(before_nul(&text.as_bytes()));
+            self.reply.status_bytes(before_nul(&text.as_bytes()));
         } else if let Some(number) = as_f64(&field("double")) {
             self.reply.double(number);
         } else if let Value::Table(map) = field("map") {
@@ -188,7 +188,7 @@ impl Encoder<'_> {
         } else if let Value::String(text) = field("big_number") {
             self.big_number(&text.as_bytes());
         } else if let Some(text) = verbatim(&field("verbatim_string")) {
-            self.reply.verbatim(&text.as_bytes());
+            self.reply.verbatim_bytes(&text.as_bytes());
         } else {
             self.array(table, depth)?;
         }
