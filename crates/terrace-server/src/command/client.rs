@@ -9,7 +9,7 @@ use super::subcommand::{Subcommand, dispatch};
 use super::{Args, Call};
 use crate::conn::{Client, ClientType, PauseKind, ReplyMode, Unblocked};
 use crate::failure::{CommandResult, Failure};
-use crate::resp::{Reply, parse_i64, parse_u64};
+use crate::resp::{Reply, parse_i64};
 
 /// CLIENT subcommand
 pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -17,6 +17,7 @@ pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 pub(super) static CLIENT: &[Subcommand] = &[
+    Subcommand { name: "caching", arity: 3, run: caching },
     Subcommand { name: "getname", arity: 2, run: getname },
     Subcommand { name: "getredir", arity: 2, run: getredir },
     Subcommand { name: "id", arity: 2, run: id },
@@ -113,9 +114,9 @@ fn list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         let wanted = client_type(args.at(3))?;
         clients.retain(|client| Some(client.client_type()) == wanted);
     } else if args.len() > 3 && args.is(2, "ID") {
-        let ids: Option<Vec<u64>> = args.from(3).map(parse_u64).collect();
+        let ids: Option<Vec<i64>> = args.from(3).map(parse_i64).collect();
         let ids = ids.ok_or(Failure::reply("ERR Invalid client ID"))?;
-        clients.retain(|client| ids.contains(&client.id));
+        clients.retain(|client| i64::try_from(client.id).is_ok_and(|id| ids.contains(&id)));
     } else if args.len() != 2 {
         return Err(Failure::SYNTAX);
     }
@@ -205,7 +206,8 @@ fn kill_filter<'a>(call: &Call<'_>, args: Args<'a>) -> CommandResult<KillFilter<
         let value = args.at(index + 1);
         if args.is(index, "ID") {
             let text = "ERR client-id should be greater than 0";
-            filter.id = Some(parse_u64(value).filter(|id| *id > 0).ok_or(Failure::reply(text))?);
+            let id = parse_i64(value).filter(|id| *id > 0).ok_or(Failure::reply(text))?;
+            filter.id = Some(id.unsigned_abs());
         } else if args.is(index, "ADDR") {
             filter.peer = Some(value);
         } else if args.is(index, "LADDR") {
@@ -247,6 +249,12 @@ fn tracking(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         return ok(call, args);
     }
     Err(Failure::reply("ERR client-side caching (CLIENT TRACKING ON) is not supported by Terrace"))
+}
+
+fn caching(_call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+    Err(Failure::reply(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+    ))
 }
 
 fn trackinginfo(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {

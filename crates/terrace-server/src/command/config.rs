@@ -22,10 +22,22 @@ fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let found = settings::matching(call.shared, &patterns);
     call.reply.map(found.len());
     for (name, value) in found {
-        call.reply.bulk(name);
+        call.reply.bulk(asked_name(&patterns, name));
         call.reply.bulk(value);
     }
     Ok(())
+}
+
+/// Returns the name of a setting as the client wrote it. A pattern with wildcards returns the
+/// setting's own name.
+fn asked_name<'a>(patterns: &[&'a [u8]], name: &'a str) -> &'a [u8] {
+    for pattern in patterns {
+        if crate::glob::is_match(&pattern.to_ascii_lowercase(), name.as_bytes()) {
+            let has_wildcard = pattern.iter().any(|byte| b"[*?".contains(byte));
+            return if has_wildcard { name.as_bytes() } else { pattern };
+        }
+    }
+    name.as_bytes()
 }
 
 fn set(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {

@@ -80,7 +80,7 @@ fn digest_value(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
             Some(entry) => sha1_hex(&encode_entry(call, key, &entry)?),
             None => [b'0'; 40],
         };
-        call.reply.status(&String::from_utf8_lossy(&digest));
+        call.reply.status_bytes(&digest);
     }
     Ok(())
 }

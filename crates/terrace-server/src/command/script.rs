@@ -132,8 +132,8 @@ fn run(
         Outcome::Failed(text) => {
             call.session.has_replied_error = true;
             call.reply.truncate(begin);
-            call.reply.error(text.as_bytes());
-            count_new_error(&text);
+            call.reply.error(&text);
+            count_new_error(&String::from_utf8_lossy(&text));
         }
         Outcome::Aborted => return Err(Failure::reply("ERR the server ends, the script has no effect")),
     }

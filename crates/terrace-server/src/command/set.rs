@@ -56,8 +56,7 @@ impl<'a> SetOptions<'a> {
         let mut index = begin;
         while index < args.len() {
             let unit = TIME_UNITS.iter().find(|(word, _)| args.is(index, word));
-            let has_expiry = options.time.is_some() || options.expiry != NewExpiry::None;
-            if let Some((_, unit)) = unit.filter(|_| !has_expiry && index + 1 < args.len()) {
+            if let Some((_, unit)) = unit.filter(|row| options.may_have(row.1) && index + 1 < args.len()) {
                 options.time = Some((*unit, args.at(index + 1)));
                 index += 2;
                 continue;
@@ -78,6 +77,12 @@ impl<'a> SetOptions<'a> {
             index += 1;
         }
         Ok(options)
+    }
+
+    /// True if the options may have a time with the unit `unit`. A time may be repeated: the last
+    /// one is valid, and the others are not checked.
+    fn may_have(&self, unit: TimeUnit) -> bool {
+        self.expiry == NewExpiry::None && self.time.is_none_or(|(present, _)| present == unit)
     }
 
     /// Checks the time.

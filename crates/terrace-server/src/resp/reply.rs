@@ -80,7 +80,12 @@ impl Reply {
 
     /// Appends a status.
     pub fn status(&mut self, text: &str) {
-        self.line(b'+', text.as_bytes());
+        self.status_bytes(text.as_bytes());
+    }
+
+    /// Appends a status that may be no UTF-8.
+    pub fn status_bytes(&mut self, text: &[u8]) {
+        self.line(b'+', text);
     }
 
     /// Appends an error. The text begins with its code.
@@ -175,12 +180,17 @@ impl Reply {
 
     /// Appends text for people, a string in version 2.
     pub fn verbatim(&mut self, text: &str) {
+        self.verbatim_bytes(text.as_bytes());
+    }
+
+    /// Appends a text that may be no UTF-8.
+    pub fn verbatim_bytes(&mut self, text: &[u8]) {
         if !self.is_resp3 {
             return self.bulk(text);
         }
         self.header(b'=', text.len() as i64 + 4);
         self.bytes.extend_from_slice(b"txt:");
-        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.extend_from_slice(text);
         self.bytes.extend_from_slice(b"\r\n");
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mlua::Compiler;
 
+use super::nul_bytes::escape_nul_bytes;
 use super::sha1::sha1_hex;
 
 /// SHA-1 in lower-case hexadecimal digits.
@@ -38,7 +39,8 @@ impl Script {
         }
         let (flags, body) = split_flags(text)?;
         let compiler = Compiler::new().set_mutable_globals(["KEYS", "ARGV", "_G"]);
-        let bytecode = compiler.compile(&body).map_err(|error| compile_error(&error))?;
+        let body = escape_nul_bytes(&body).map_err(|fault| compile_error(&fault))?;
+        let bytecode = compiler.compile(&*body).map_err(|error| compile_error(&message(error)))?;
         Ok(Script {
             sha,
             size: text.len() + bytecode.len(),
@@ -49,11 +51,14 @@ impl Script {
     }
 }
 
-fn compile_error(error: &mlua::Error) -> CompileError {
-    let message = match error {
-        mlua::Error::SyntaxError { message, .. } => message.clone(),
+fn message(error: mlua::Error) -> String {
+    match error {
+        mlua::Error::SyntaxError { message, .. } => message,
         other => other.to_string(),
-    };
+    }
+}
+
+fn compile_error(message: &str) -> CompileError {
     let message = message.trim_start_matches(':');
     format!("ERR Error compiling script (new function): user_script:{message}")
 }
@@ -84,7 +89,8 @@ fn split_flags(text: &[u8]) -> Result<(Option<ScriptFlags>, Vec<u8>), CompileErr
     for word in words {
         let names =
             word.strip_prefix("flags=").ok_or_else(|| format!("ERR Unknown lua shebang option: {word}"))?;
-        for name in names.split(',') {
+        // Redis splits no text into no names.
+        for name in names.split(',').filter(|_| !names.is_empty()) {
             if !FLAGS.contains(&name) {
                 return Err(format!("ERR Unexpected flag in script shebang: {name}"));
             }
@@ -155,6 +161,8 @@ mod tests {
         check("return 1", Ok(false));
         check("#!lua\nreturn 1", Ok(false));
         check("#!lua flags=allow-oom,no-writes\nreturn 1", Ok(true));
+        check("#!lua flags=\nreturn 1", Ok(false));
+        check("#!lua flags=,\nreturn 1", Err("ERR Unexpected flag in script shebang: "));
         check("#!lua", Err("ERR Invalid script shebang"));
         check("#!js\nreturn 1", Err("ERR Unexpected engine in script shebang: #!js"));
         check("#!lua name=a\nreturn 1", Err("ERR Unknown lua shebang option: name=a"));

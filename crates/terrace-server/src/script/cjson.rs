@@ -22,7 +22,7 @@ pub(super) struct Settings {
     encode_depth: i64,
     pub(super) decode_depth: i64,
     precision: i64,
-    encodes_invalid: bool,
+    invalid_numbers: InvalidNumbers,
     pub(super) decodes_invalid: bool,
     keeps_buffer: bool,
 }
@@ -36,11 +36,19 @@ impl Default for Settings {
             encode_depth: 1000,
             decode_depth: 1000,
             precision: 14,
-            encodes_invalid: false,
+            invalid_numbers: InvalidNumbers::Refused,
             decodes_invalid: true,
             keeps_buffer: true,
         }
     }
+}
+
+/// Treatment of numbers that JSON does not have.
+#[derive(Debug, Clone, Copy)]
+enum InvalidNumbers {
+    Refused,
+    AsNumbers,
+    AsNull,
 }
 
 type Shared = Rc<RefCell<Settings>>;
@@ -58,7 +66,7 @@ pub(super) fn functions(lua: &Lua, settings: &Shared) -> mlua::Result<Table> {
     add("encode_max_depth", |args, settings| set_integer(args, &mut settings.encode_depth, 1..=1000))?;
     add("decode_max_depth", |args, settings| set_integer(args, &mut settings.decode_depth, 1..=1000))?;
     add("encode_number_precision", |args, settings| set_integer(args, &mut settings.precision, 1..=16))?;
-    add("encode_invalid_numbers", |args, settings| set_bool(args, &mut settings.encodes_invalid))?;
+    add("encode_invalid_numbers", set_invalid)?;
     add("decode_invalid_numbers", |args, settings| set_bool(args, &mut settings.decodes_invalid))?;
     add("encode_keep_buffer", |args, settings| set_bool(args, &mut settings.keeps_buffer))?;
     Ok(table)
@@ -74,16 +82,45 @@ fn set_integer(args: &LuaArgs<'_>, setting: &mut i64, range: std::ops::RangeIncl
     Ok(Value::Number(number as f64).into())
 }
 
+/// Returns the position of argument 1 in `words`, which begin with the words for false and true.
+fn choice(args: &LuaArgs<'_>, words: &[&str]) -> Result<Option<usize>, String> {
+    match args.get(1) {
+        Value::Nil => Ok(None),
+        Value::Boolean(is_on) => Ok(Some(usize::from(is_on))),
+        _ => {
+            let text = args.bytes(1)?;
+            let found = words.iter().position(|word| word.as_bytes() == text);
+            let index = found.ok_or_else(|| {
+                args.error(1, &format!("invalid option '{}'", String::from_utf8_lossy(&text)))
+            })?;
+            Ok(Some(index))
+        }
+    }
+}
+
 fn set_bool(args: &LuaArgs<'_>, setting: &mut bool) -> Results {
-    if let Value::Boolean(is_on) = args.get(1) {
-        *setting = is_on;
+    if let Some(index) = choice(args, &["off", "on"])? {
+        *setting = index == 1;
     }
     Ok(Value::Boolean(*setting).into())
 }
 
+fn set_invalid(args: &LuaArgs<'_>, settings: &mut Settings) -> Results {
+    const CHOICES: [InvalidNumbers; 3] =
+        [InvalidNumbers::Refused, InvalidNumbers::AsNumbers, InvalidNumbers::AsNull];
+    if let Some(index) = choice(args, &["off", "on", "null"])? {
+        settings.invalid_numbers = CHOICES[index];
+    }
+    match settings.invalid_numbers {
+        InvalidNumbers::Refused => Ok(Value::Boolean(false).into()),
+        InvalidNumbers::AsNumbers => Ok(Value::Boolean(true).into()),
+        InvalidNumbers::AsNull => args.string(b"null"),
+    }
+}
+
 fn set_sparse(args: &LuaArgs<'_>, settings: &mut Settings) -> Results {
-    if let Value::Boolean(is_on) = args.get(1) {
-        settings.converts_sparse = is_on;
+    if let Some(index) = choice(args, &["off", "on"])? {
+        settings.converts_sparse = index == 1;
     }
     settings.sparse_ratio = args.integer_or(2, settings.sparse_ratio)?.max(0);
     settings.sparse_safe = args.integer_or(3, settings.sparse_safe)?.max(0);
@@ -138,10 +175,15 @@ impl JsonWriter<'_> {
     }
 
     fn number(&mut self, number: f64) -> Result<(), String> {
-        if !number.is_finite() && !self.settings.encodes_invalid {
-            return Err("Cannot serialise number: must not be NaN or Inf".into());
+        match self.settings.invalid_numbers {
+            InvalidNumbers::Refused if !number.is_finite() => {
+                return Err("Cannot serialise number: must not be NaN or Inf".into());
+            }
+            InvalidNumbers::AsNull if !number.is_finite() => self.out.extend(b"null"),
+            // The sign of a NaN is not written.
+            _ if number.is_nan() => self.out.extend(b"nan"),
+            _ => self.out.extend(format_g(number, self.settings.precision as usize).bytes()),
         }
-        self.out.extend(format_g(number, self.settings.precision as usize).bytes());
         Ok(())
     }
 

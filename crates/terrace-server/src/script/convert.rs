@@ -11,7 +11,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::text::truncated_i64;
+use super::text::{before_nul, truncated_i64};
 use crate::resp::{Reply, parse_double, parse_i64};
 
 /// Maximum depth of tables in a reply.
@@ -176,9 +176,9 @@ impl Encoder<'_> {
     fn table(&mut self, table: &Table, depth: usize) -> Result<(), String> {
         let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
         if let Value::String(text) = field("err") {
-            self.reply.error(&text.as_bytes());
+            self.reply.error(before_nul(&text.as_bytes()));
         } else if let Value::String(text) = field("ok") {
-            self.reply.status(&text.to_string_lossy());
+            self.reply.status_bytes(before_nul(&text.as_bytes()));
         } else if let Some(number) = as_f64(&field("double")) {
             self.reply.double(number);
         } else if let Value::Table(map) = field("map") {
@@ -188,7 +188,7 @@ impl Encoder<'_> {
         } else if let Value::String(text) = field("big_number") {
             self.big_number(&text.as_bytes());
         } else if let Some(text) = verbatim(&field("verbatim_string")) {
-            self.reply.verbatim(&text);
+            self.reply.verbatim_bytes(&text.as_bytes());
         } else {
             self.array(table, depth)?;
         }
@@ -258,9 +258,9 @@ fn as_f64(value: &Value) -> Option<f64> {
 }
 
 /// Text of `{format = .., string = ..}`.
-fn verbatim(value: &Value) -> Option<String> {
+fn verbatim(value: &Value) -> Option<mlua::String> {
     let table = value.as_table()?;
     let text = table.raw_get::<mlua::String>("string").ok()?;
     table.raw_get::<mlua::String>("format").ok()?;
-    Some(text.to_string_lossy())
+    Some(text)
 }

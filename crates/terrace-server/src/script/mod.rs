@@ -5,6 +5,7 @@
 //!   run_state    the running script: its time limit, SCRIPT KILL, the end of the server
 //!   vm           the interpreter Luau, on the script thread only
 //!   prelude.lua  the environment of scripts: no file, no clock, no network
+//!   nul_bytes    NUL bytes in the text of a script
 //!   convert      replies to Lua values, and Lua values to replies
 //!   cjson, cmsgpack, bit, struct   libraries of Redis
 //! ```
@@ -19,6 +20,7 @@ mod cmsgpack;
 mod convert;
 mod drand48;
 mod json_reader;
+mod nul_bytes;
 mod run_state;
 mod sha1;
 mod text;

@@ -28,6 +28,21 @@ fn trimmed(text: &str) -> &str {
     text.trim_end_matches('0').trim_end_matches('.')
 }
 
+/// Returns a number as argument of a command: `%.17g`, as in Redis.
+pub(super) fn format_argument(number: f64) -> String {
+    /// Integers below this one have at most 17 digits.
+    const LIMIT: u64 = 10u64.pow(17);
+    match exact_i64(number).filter(|integer| integer.unsigned_abs() < LIMIT) {
+        Some(integer) if integer != 0 => integer.to_string(),
+        _ => format_g(number, 17),
+    }
+}
+
+/// Returns the bytes before the first NUL: the text as C sees it.
+pub(super) fn before_nul(text: &[u8]) -> &[u8] {
+    memchr::memchr(0, text).map_or(text, |end| &text[..end])
+}
+
 /// Returns the integer that equals `number`.
 pub(super) fn exact_i64(number: f64) -> Option<i64> {
     let integer = number as i64;
@@ -61,6 +76,24 @@ mod tests {
         check(-0.5, 14, "-0.5");
         check(0.0, 14, "0");
         check(99_999_999_999_999.96, 14, "1e+14");
+    }
+
+    #[test]
+    fn arguments_of_commands() {
+        for (number, expected) in [
+            (3.0, "3"),
+            (-7.5, "-7.5"),
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1e16, "10000000000000000"),
+            (99_999_999_999_999_984.0, "99999999999999984"),
+            (1e17, "1e+17"),
+            (-1e17, "-1e+17"),
+            (123_456_789_012_345_678.0, "1.2345678901234568e+17"),
+            (4_611_686_018_427_387_904.0, "4.6116860184273879e+18"),
+        ] {
+            assert_eq!(format_argument(number), expected);
+        }
     }
 
     #[test]

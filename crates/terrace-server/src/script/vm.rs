@@ -14,8 +14,9 @@ use mlua::{ChunkMode, Function, Lua, LuaOptions, StdLib, Table, Value, VmState};
 use super::args::{LuaArgs, Results, command_args, function, functions, returned, text_of};
 use super::convert::{reply_value, value_of_reply};
 use super::drand48::Drand48;
+use super::nul_bytes::escape_nul_bytes;
 use super::run_state::{RunState, ScriptEnd};
-use super::text::{exact_i64, format_g};
+use super::text::{before_nul, format_argument};
 use super::{Host, Script, bit, cjson, cmsgpack, structs};
 use crate::resp::ArgRange;
 
@@ -51,8 +52,8 @@ pub(crate) struct Input<'a> {
 pub(crate) enum Outcome {
     /// The reply is appended.
     Replied,
-    /// Text of an error reply. The effects until the error remain.
-    Failed(String),
+    /// Text of an error reply, which may be no UTF-8. The effects until the error remain.
+    Failed(Vec<u8>),
     /// The server ends. All effects have to be discarded.
     Aborted,
 }
@@ -72,7 +73,7 @@ pub(crate) fn run_on_this_thread(input: Input<'_>, state: &Arc<RunState>, host: 
         };
         let (outcome, is_reusable) = match result {
             Ok(vm) => vm.run_script(input, host),
-            Err(error) => (Outcome::Failed(format!("ERR {error}")), false),
+            Err(error) => (Outcome::Failed(format!("ERR {error}").into()), false),
         };
         if !is_reusable {
             *vm = None;
@@ -134,14 +135,14 @@ impl Vm {
         let outcome = match (self.state.end.get(), result) {
             (Some((ScriptEnd::Aborted, _)), _) => Outcome::Aborted,
             (Some((ScriptEnd::Killed, line)), _) => {
-                Outcome::Failed(located("ERR Script killed by user with SCRIPT KILL...", &sha, line))
+                Outcome::Failed(located(b"ERR Script killed by user with SCRIPT KILL...", &sha, line))
             }
             (None, Ok((true, value))) => match reply_value(&value, self.state.is_resp3.get(), host.reply()) {
                 Ok(()) => Outcome::Replied,
-                Err(text) => Outcome::Failed(text),
+                Err(text) => Outcome::Failed(text.into()),
             },
             (None, Ok((false, error))) => Outcome::Failed(described(&error, &sha)),
-            (None, Err(error)) => Outcome::Failed(format!("ERR {error}")),
+            (None, Err(error)) => Outcome::Failed(format!("ERR {error}").into()),
         };
         (outcome, self.state.end.get().is_none() && self.is_heap_small())
     }
@@ -225,24 +226,21 @@ fn script_line(lua: &Lua) -> Option<usize> {
     })
 }
 
-fn located(text: &str, sha: &[u8; 40], line: Option<usize>) -> String {
-    let sha = String::from_utf8_lossy(sha);
-    match line {
-        Some(line) => format!("{text} script: {sha}, on @user_script:{line}."),
-        None => format!("{text} script: {sha}"),
-    }
+fn located(text: &[u8], sha: &[u8; 40], line: Option<usize>) -> Vec<u8> {
+    let place = line.map_or_else(String::new, |line| format!(", on @user_script:{line}."));
+    [before_nul(text), b" script: ", &sha[..], place.as_bytes()].concat()
 }
 
 /// Text of the error that the prelude has described.
-fn described(error: &Value, sha: &[u8; 40]) -> String {
+fn described(error: &Value, sha: &[u8; 40]) -> Vec<u8> {
     match error {
         Value::Table(table) => {
             let text: mlua::Result<mlua::String> = table.raw_get("text");
             let line: Option<usize> = table.raw_get("line").unwrap_or(None);
-            let text = text.map_or("ERR unknown error".into(), |text| text.to_string_lossy());
+            let text = text.map_or(b"ERR unknown error".to_vec(), |text| text.as_bytes().to_vec());
             located(&text, sha, line)
         }
-        other => located(&format!("ERR {}", other.to_string().unwrap_or_default()), sha, None),
+        other => located(format!("ERR {}", other.to_string().unwrap_or_default()).as_bytes(), sha, None),
     }
 }
 
@@ -278,11 +276,8 @@ fn encoded(args: &LuaArgs<'_>) -> Result<(Vec<u8>, Vec<ArgRange>), String> {
         let begin = buffer.len();
         match args.get(index) {
             Value::String(text) => buffer.extend_from_slice(&text.as_bytes()),
-            Value::Integer(number) => buffer.extend(number.to_string().bytes()),
-            Value::Number(number) => match exact_i64(number) {
-                Some(number) => buffer.extend(number.to_string().bytes()),
-                None => buffer.extend(format_g(number, 17).bytes()),
-            },
+            Value::Integer(number) => buffer.extend(format_argument(number as f64).bytes()),
+            Value::Number(number) => buffer.extend(format_argument(number).bytes()),
             _ => return Err("ERR Lua redis lib command arguments must be strings or integers".into()),
         }
         if buffer.len() > MAX_COMMAND {
@@ -439,7 +434,11 @@ fn compile(
         return Ok((None, Some("the chunk exceeds 1 MiB".into())));
     };
     let name = name.map_or_else(|| "=(load)".into(), |name| name.to_string_lossy());
-    let chunk = lua.load(text.as_bytes().to_vec()).set_mode(ChunkMode::Text).set_name(name);
+    let program = match escape_nul_bytes(&text.as_bytes()) {
+        Ok(program) => program.into_owned(),
+        Err(fault) => return Ok((None, Some(format!("{}:{fault}", name.trim_start_matches('='))))),
+    };
+    let chunk = lua.load(program).set_mode(ChunkMode::Text).set_name(name);
     match chunk.set_environment(environment.clone()).into_function() {
         Ok(function) => Ok((Some(function), None)),
         Err(mlua::Error::SyntaxError { message, .. }) => Ok((None, Some(message))),

@@ -269,10 +269,10 @@ pub(crate) fn matching(shared: &Shared, patterns: &[&[u8]]) -> Vec<(&'static str
     let with_effect =
         SETTINGS.iter().filter(|row| is_wanted(row.name)).map(|row| (row.name, (row.get)(shared)));
     let changed = shared.settings.without_effect.lock();
-    let names = WITHOUT_EFFECT.iter().map(|(name, _)| (*name, *name)).chain(ALIASES.iter().copied());
+    let names = WITHOUT_EFFECT.iter().map(|row| (row.0, row.0)).chain(ALIASES.iter().copied());
     let without_effect = names.filter(|(name, _)| is_wanted(name)).map(|(name, present)| {
-        let initial = WITHOUT_EFFECT.iter().find(|(known, _)| *known == present);
-        let value = changed.get(present).map(String::as_str).or(initial.map(|(_, value)| *value));
+        let initial = WITHOUT_EFFECT.iter().find(|row| row.0 == present);
+        let value = changed.get(present).map(String::as_str).or(initial.map(|row| row.1));
         (name, value.unwrap_or_default().to_owned())
     });
     let mut found: Vec<_> = with_effect.chain(without_effect).collect();
@@ -326,9 +326,9 @@ pub(crate) fn change(shared: &Shared, name: &str, value: &str) -> Result<(), Str
     }
     let alias = ALIASES.iter().find(|(old, _)| old.eq_ignore_ascii_case(name));
     let present = alias.map_or(name, |(_, present)| present);
-    match WITHOUT_EFFECT.iter().find(|(known, _)| known.eq_ignore_ascii_case(present)) {
-        Some((known, initial)) => {
-            let value = checked(known, initial, value).map_err(|reason| failed(&reason))?;
+    match WITHOUT_EFFECT.iter().find(|row| row.0.eq_ignore_ascii_case(present)) {
+        Some((known, _, form)) => {
+            let value = checked(*form, value).map_err(|reason| failed(&reason))?;
             shared.settings.without_effect.lock().insert(known, value);
             Ok(())
         }
@@ -336,11 +336,12 @@ pub(crate) fn change(shared: &Shared, name: &str, value: &str) -> Result<(), Str
     }
 }
 
-/// Returns an integer, which may have a unit such as `kb` (1,024) or `k` (1,000).
-fn parse_memory(text: &str) -> Option<i64> {
-    let digits = text.len() - text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
-    let (number, unit) = text.split_at(text.len() - digits);
-    let factor: i64 = match unit.to_ascii_lowercase().as_str() {
+/// Returns a number of bytes, which may have a unit such as `kb` (1,024) or `k` (1,000). As in
+/// Redis, nothing is zero, and zeros may lead.
+fn memory_value(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, unit) = text.split_at(digits);
+    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
         "k" => 1000,
         "kb" => 1 << 10,
@@ -350,7 +351,13 @@ fn parse_memory(text: &str) -> Option<i64> {
         "gb" => 1 << 30,
         _ => return None,
     };
-    parse_i64(number.as_bytes())?.checked_mul(factor)
+    let number: u64 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+    number.checked_mul(factor)
+}
+
+/// Returns a number of bytes as a signed integer.
+fn parse_memory(text: &str) -> Option<i64> {
+    i64::try_from(memory_value(text)?).ok()
 }
 
 fn yes_no(is_yes: bool) -> String {
@@ -426,7 +433,8 @@ mod tests {
         let mut names: Vec<&str> = SETTINGS
             .iter()
             .map(|row| row.name)
-            .chain(WITHOUT_EFFECT.iter().chain(ALIASES).map(|row| row.0))
+            .chain(WITHOUT_EFFECT.iter().map(|row| row.0))
+            .chain(ALIASES.iter().map(|row| row.0))
             .collect();
         let count = names.len();
         names.sort_unstable();
@@ -434,7 +442,7 @@ mod tests {
         assert_eq!(names.len(), count);
         assert!(names.iter().all(|name| *name == name.to_ascii_lowercase()));
         for (_, present) in ALIASES {
-            assert!(WITHOUT_EFFECT.iter().any(|(name, _)| name == present), "{present}");
+            assert!(WITHOUT_EFFECT.iter().any(|row| row.0 == *present), "{present}");
         }
     }
 }

@@ -99,6 +99,13 @@ impl Client {
         })
     }
 
+    /// Returns the bytes until the next line end, with it.
+    pub(crate) fn line_bytes(&mut self) -> Vec<u8> {
+        let mut line = Vec::new();
+        self.stream.read_until(b'\n', &mut line).unwrap();
+        line
+    }
+
     fn items(&mut self, count: i64, begin: &str, end: &str) -> std::io::Result<String> {
         let items: std::io::Result<Vec<String>> = (0..count).map(|_| self.try_reply()).collect();
         Ok(format!("{begin}{}{end}", items?.join(" ")))

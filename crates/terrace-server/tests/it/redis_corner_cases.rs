@@ -179,3 +179,224 @@ fn contradictory_options() {
         ]);
     });
 }
+
+/// A number in a script became an argument with up to 19 digits, where Redis writes `%.17g`.
+#[test]
+fn numbers_as_arguments_of_commands() {
+    with_client(|client| {
+        for (number, expected) in [
+            ("3", "'3'"),
+            ("1e16", "'10000000000000000'"),
+            ("1e17", "'1e+17'"),
+            ("-1e17", "'-1e+17'"),
+            ("99999999999999999", "'1e+17'"),
+            ("123456789012345678", "'1.2345678901234568e+17'"),
+            ("-2^63", "'-9.2233720368547758e+18'"),
+            ("0.1", "'0.10000000000000001'"),
+        ] {
+            let script = format!("redis.call('set', KEYS[1], {number}) return redis.call('get', KEYS[1])");
+            assert_eq!(client.call(&["EVAL", &script, "1", "a"]), expected, "{number}");
+        }
+    });
+}
+
+/// Statuses and errors of scripts were converted to UTF-8. Redis ends them at a NUL.
+#[test]
+fn bytes_in_statuses_of_scripts() {
+    with_client(|client| {
+        for (script, expected) in [
+            ("return {ok='\\255\\254'}", &b"+\xff\xfe\r\n"[..]),
+            ("return redis.status_reply('\\255x')", b"+\xffx\r\n"),
+            ("return {err='\\255'}", b"-\xff\r\n"),
+            ("return {ok='a\\0b'}", b"+a\r\n"),
+            ("return {err='a\\0b'}", b"-a\r\n"),
+            ("return {ok='a\\r\\nb'}", b"+a  b\r\n"),
+            ("return {err='a\\r\\nb'}", b"-a  b\r\n"),
+            (
+                "error({err='ERR \\255'})",
+                b"-ERR \xff script: 1f4ce823b8d31a43167b45c0d5528aafa5e9bf4e, on @user_script:1.\r\n",
+            ),
+        ] {
+            client.send(&["EVAL", script, "0"]);
+            assert_eq!(client.line_bytes(), expected, "{script}");
+        }
+        client.run("HELLO 3");
+        client.send(&[
+            "EVAL",
+            "redis.setresp(3) return {verbatim_string={format='txt', string='\\255'}}",
+            "0",
+        ]);
+        assert_eq!(client.line_bytes(), b"=5\r\n");
+        assert_eq!(client.line_bytes(), b"txt:\xff\r\n");
+    });
+}
+
+/// The compiler of scripts ended a script at a NUL: a string with one was malformed, and the lines
+/// after another one were ignored.
+#[test]
+fn nul_bytes_in_scripts() {
+    with_client(|client| {
+        for (script, expected) in [
+            ("return #'a\0b'", ":3"),
+            ("return #[[a\0b]]", ":3"),
+            ("return #'\\\0' + #loadstring(\"return '\\0'\")()", ":2"),
+            ("-- \0\nreturn 5", ":5"),
+            ("x =\n\0", "-ERR Error compiling script (new function): user_script:2: unexpected symbol"),
+        ] {
+            assert_eq!(client.call(&["EVAL", script, "0"]), expected, "{script:?}");
+        }
+    });
+}
+
+/// `encode_invalid_numbers('null')` was ignored, and so were wrong words.
+#[test]
+fn invalid_numbers_in_json() {
+    with_client(|client| {
+        for (script, expected) in [
+            ("cjson.encode_invalid_numbers('null') return cjson.encode({0/0, 1/0, 1})", "'[null,null,1]'"),
+            ("return cjson.encode_invalid_numbers('null')", "'null'"),
+            ("cjson.encode_invalid_numbers('on') return cjson.encode({0/0, 1/0, -1/0})", "'[nan,inf,-inf]'"),
+            ("return tostring(cjson.encode_keep_buffer('off'))", "'false'"),
+        ] {
+            assert_eq!(client.call(&["EVAL", script, "0"]), expected, "{script}");
+        }
+        for (script, expected) in [
+            (
+                "cjson.encode_invalid_numbers('foo')",
+                "-ERR user_script:1: bad argument #1 to 'encode_invalid_numbers' (invalid option 'foo')",
+            ),
+            (
+                "cjson.decode_invalid_numbers('null')",
+                "-ERR user_script:1: bad argument #1 to 'decode_invalid_numbers' (invalid option 'null')",
+            ),
+            ("cjson.encode(0/0)", "-ERR user_script:1: Cannot serialise number: must not be NaN or Inf"),
+            ("redis.call('role')", "-ERR This Redis command is not allowed from script"),
+        ] {
+            let reply = client.call(&["EVAL", script, "0"]);
+            assert!(reply.starts_with(expected), "{reply}");
+        }
+        assert_eq!(client.call(&["EVAL", "#!lua flags=\nreturn 1", "0"]), ":1");
+    });
+}
+
+/// A bound of scores was not read like `strtod` reads it: spaces before it were errors.
+#[test]
+fn spaces_before_a_bound() {
+    with_client(|client| {
+        client.run("ZADD z 1 a 2 b 3 c");
+        let error = "-ERR min or max is not a float";
+        for (min, expected) in [
+            (" 1", ":3"),
+            ("( 1", ":2"),
+            ("\t\n\x0b\x0c\r 2", ":2"),
+            (" -inf", ":3"),
+            ("2\0x", ":2"),
+            ("", ":3"),
+            (" (1", error),
+            ("1 ", error),
+            (" ", error),
+        ] {
+            assert_eq!(client.call(&["ZCOUNT", "z", min, "3"]), expected, "{min:?}");
+        }
+        assert_eq!(client.call(&["ZRANGE", "z", " 1", " 2", "BYSCORE"]), "['a' 'b']");
+        assert_eq!(client.call(&["ZREVRANGEBYSCORE", "z", " 2", " 1"]), "['b' 'a']");
+        assert_eq!(client.call(&["ZADD", "z", " 1", "d"]), "-ERR value is not a valid float");
+        assert_eq!(client.call(&["ZREMRANGEBYSCORE", "z", " 1", " 2"]), ":2");
+    });
+}
+
+/// CONFIG SET of a setting without effect accepted most values, and CONFIG GET did not repeat the
+/// name as the client wrote it.
+#[test]
+fn values_of_settings() {
+    with_client(|client| {
+        for (name, value, reason) in [
+            (
+                "maxmemory-policy",
+                "foo",
+                "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction",
+            ),
+            ("maxmemory", "-1", "argument must be a memory value"),
+            ("save", "foo", "Invalid save parameters"),
+            ("save", "900 1 300", "Invalid save parameters"),
+            ("loglevel", "foo", "argument(s) must be one of the following: debug, verbose, notice, warning"),
+            ("hz", "1kb", "argument couldn't be parsed into an integer"),
+            ("maxmemory-samples", "0", "argument must be between 1 and 2147483647 inclusive"),
+        ] {
+            let expected =
+                format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}");
+            assert_eq!(client.call(&["CONFIG", "SET", name, value]), expected);
+        }
+        assert_eq!(client.call(&["CONFIG", "SET", "save", "900 1 300 10"]), "OK");
+        client.check(&[
+            ("CONFIG GET save", "['save' '900 1 300 10']"),
+            ("CONFIG SET maxmemory-policy ALLKEYS-LRU", "OK"),
+            ("CONFIG GET maxmemory-policy", "['maxmemory-policy' 'allkeys-lru']"),
+            ("CONFIG SET maxmemory 1kb", "OK"),
+            ("CONFIG GET MAXMEMORY", "['MAXMEMORY' '1024']"),
+            ("CONFIG GET MaxMemory maxmemory", "['MaxMemory' '1024']"),
+            ("CONFIG GET MAXMEMOR*S", "['maxmemory-clients' '0' 'maxmemory-samples' '5']"),
+            ("CONFIG GET SLAVE-PRIORITY", "['SLAVE-PRIORITY' '100']"),
+        ]);
+    });
+}
+
+/// A repeated option of expiry was a syntax error, and other options had other limits than in
+/// Redis.
+#[test]
+fn repeated_options() {
+    with_client(|client| {
+        client.check(&[
+            ("SET s v EX 100 EX 5000", "OK"),
+            ("TTL s", ":5000"),
+            ("GETEX s EX abc EX 100", "'v'"),
+            ("TTL s", ":100"),
+            ("SET s v EX 0 XX EX 200", "OK"),
+            ("TTL s", ":200"),
+            ("SET s v EX 100 PX 5", "-ERR syntax error"),
+            ("SET s v KEEPTTL EX 5", "-ERR syntax error"),
+            ("SET s v EX 5 EX", "-ERR syntax error"),
+            ("SET s v EX 5 EX abc", "-ERR value is not an integer or out of range"),
+            ("GETEX s EX 5 PERSIST", "-ERR syntax error"),
+            ("TTL s", ":200"),
+            ("LMPOP 1 l LEFT COUNT COUNT 2", "-ERR count should be greater than 0"),
+            ("BLMPOP 0 1 l LEFT COUNT 0 2", "-ERR count should be greater than 0"),
+            ("ZMPOP 1 z MIN COUNT x y", "-ERR count should be greater than 0"),
+            ("ZMPOP 1 z MIN COUNT 1 COUNT 2", "-ERR syntax error"),
+            (
+                "XGROUP CREATE x g 0 MKSTREAM ENTRIESREAD 1 ENTRIESREAD 2",
+                "-ERR unknown subcommand or wrong number of arguments for 'CREATE'. Try XGROUP HELP.",
+            ),
+            ("EXISTS x", ":0"),
+            ("XGROUP CREATE x g 0 MKSTREAM MKSTREAM MKSTREAM", "OK"),
+            (
+                "XGROUP SETID x g 0 ENTRIESREAD 1 ENTRIESREAD 2",
+                "-ERR unknown subcommand or wrong number of arguments for 'SETID'. Try XGROUP HELP.",
+            ),
+            (
+                "XGROUP SETID x no 0 ENTRIESREAD 1 ENTRIESREAD 2",
+                "-NOGROUP No such consumer group 'no' for key name 'x'",
+            ),
+        ]);
+    });
+}
+
+/// CLIENT knew no CACHING, and IDs had other limits than in Redis.
+#[test]
+fn ids_of_clients() {
+    let too_small = "-ERR client-id should be greater than 0";
+    with_client(|client| {
+        client.check(&[
+            (
+                "CLIENT CACHING YES",
+                "-ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+            ),
+            ("CLIENT CACHING", "-ERR wrong number of arguments for 'client|caching' command"),
+            ("CLIENT LIST ID -1", "''"),
+            ("CLIENT LIST ID 9223372036854775808", "-ERR Invalid client ID"),
+            ("CLIENT KILL ID 9223372036854775808", too_small),
+            ("CLIENT KILL ID 9223372036854775807", ":0"),
+            ("CLIENT KILL ID -1", too_small),
+        ]);
+    });
+}

@@ -243,9 +243,11 @@ pub(super) fn counted_keys(
 pub(super) fn count_option(args: Args<'_>, index: usize) -> CommandResult<u64> {
     match args.len().saturating_sub(index) {
         0 => Ok(1),
-        2 if args.is(index, "COUNT") => {
+        2.. if args.is(index, "COUNT") => {
             let count = args.integer(index + 1).ok().and_then(|count| u64::try_from(count).ok());
-            count.filter(|count| *count > 0).ok_or(Failure::reply("ERR count should be greater than 0"))
+            let count = count.filter(|count| *count > 0);
+            let count = count.ok_or(Failure::reply("ERR count should be greater than 0"))?;
+            if args.len() > index + 2 { Err(Failure::SYNTAX) } else { Ok(count) }
         }
         _ => Err(Failure::SYNTAX),
     }

@@ -19,7 +19,7 @@ impl ScoreRange {
     pub(super) fn parse(min: &[u8], max: &[u8]) -> CommandResult<ScoreRange> {
         let bound = |text: &[u8]| -> CommandResult<(f64, bool)> {
             let number = text.strip_prefix(b"(");
-            let score = parse_bound(number.unwrap_or(text));
+            let score = parse_bound(as_in_c(number.unwrap_or(text)));
             let score = score.ok_or(Failure::reply("ERR min or max is not a float"))?;
             Ok((score, number.is_some()))
         };
@@ -42,6 +42,15 @@ impl ScoreRange {
             is_reverse,
         )
     }
+}
+
+/// Returns the part of a bound that C's `strtod` reads: no spaces before it, and nothing from a
+/// NUL on.
+fn as_in_c(text: &[u8]) -> &[u8] {
+    let text = memchr::memchr(0, text).map_or(text, |end| &text[..end]);
+    let spaces = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
+    // Only spaces are no number, but nothing is zero.
+    if spaces == text.len() { text } else { &text[spaces..] }
 }
 
 /// Returns the first key of the records with the score `score`, or of those with a larger one.

@@ -83,6 +83,9 @@ fn create(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     } else {
         open_stream(call, args)?
     };
+    if args.len() > 8 {
+        return Err(unknown_form(args, "XGROUP"));
+    }
     let last_id = match args.at(4) {
         b"$" => stream.last_id(),
         text => StreamId::parse_strict(text, 0)?,
@@ -103,6 +106,9 @@ fn create(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 fn set_id(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let options = GroupOptions::parse(args, false)?;
     let (stream, mut edit) = open_group(call, args)?;
+    if args.len() > 7 {
+        return Err(unknown_form(args, "XGROUP"));
+    }
     edit.group.last_id = match args.at(4) {
         b"$" => stream.last_id(),
         text => StreamId::parse(text, 0)?,

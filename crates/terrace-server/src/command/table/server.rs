@@ -63,7 +63,7 @@ pub(super) static SERVER: &[Command] = &[
     row(
         "role",
         1,
-        FAST.and(NO_KEYS).and(DANGEROUS),
+        FAST.and(NO_KEYS).and(DANGEROUS).and(NO_SCRIPT),
         NONE,
         "server",
         "2.8.12",
