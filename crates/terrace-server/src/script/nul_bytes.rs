@@ -127,18 +127,30 @@ fn push_long(bytes: &[u8], bracket: usize, program: &mut Vec<u8>) {
         return program.extend_from_slice(&without_nul(bytes));
     };
     // A line end directly after the bracket is no part of the string.
-    let stripped = content.strip_prefix(b"\n");
-    program.extend(stripped.map(|_| b'\n'));
-    let content = stripped.unwrap_or(content);
+    let (first_end, mut rest) = content.split_at(line_end_len(content));
+    program.extend(first_end);
     program.push(b'"');
-    for byte in content {
+    while let Some((byte, after)) = rest.split_first() {
+        let line_end = line_end_len(rest);
         match byte {
             0 => program.extend(b"\\000"),
-            b'"' | b'\\' | b'\n' => program.extend([b'\\', *byte]),
+            _ if line_end > 0 => program.extend(b"\\\n"),
+            b'"' | b'\\' => program.extend([b'\\', *byte]),
             _ => program.push(*byte),
         }
+        rest = if line_end > 0 { &rest[line_end..] } else { after };
     }
     program.push(b'"');
+}
+
+/// Number of bytes of a line end at the begin of `text`, or 0. As in Lua 5.1, it is a LF, a CR, or
+/// both in any order.
+fn line_end_len(text: &[u8]) -> usize {
+    match text {
+        [b'\r', b'\n', ..] | [b'\n', b'\r', ..] => 2,
+        [b'\r' | b'\n', ..] => 1,
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +167,7 @@ mod tests {
             ("--[=[ \0]]\n ]=] return 1", Ok("--[=[  ]]\n ]=] return 1")),
             ("return [[\0\"\n\\]]", Ok("return \"\\000\\\"\\\n\\\\\"")),
             ("return [==[\n\0]]]==]", Ok("return \n\"\\000]]\"")),
+            ("return [[\r\n\0\r\n\r\n\r]]", Ok("return \r\n\"\\000\\\n\\\n\\\n\"")),
             ("a[b[1]] = '\0'", Ok("a[b[1]] = '\\000'")),
             ("return '\0", Ok("return '\\000")),
             ("return [[\0", Ok("return [[ ")),

@@ -239,6 +239,8 @@ fn nul_bytes_in_scripts() {
         for (script, expected) in [
             ("return #'a\0b'", ":3"),
             ("return #[[a\0b]]", ":3"),
+            // A line end of Windows is one byte.
+            ("return #[[\r\na\0\r\nb\r]]", ":5"),
             ("return #'\\\0' + #loadstring(\"return '\\0'\")()", ":2"),
             ("-- \0\nreturn 5", ":5"),
             ("x =\n\0", "-ERR Error compiling script (new function): user_script:2: unexpected symbol"),
