@@ -164,7 +164,15 @@ impl<'a> SliceDecoder<'a> {
     }
 
     /// Decodes a slice with a varint32 length.
+    #[inline]
     pub fn length_prefixed_slice(&mut self, field: &str) -> Result<&'a [u8], DecodeError> {
+        // Most lengths are varints of one byte.
+        if let Some((len @ 0..0x80, rest)) = self.remaining().split_first()
+            && let Some(taken) = rest.get(..usize::from(*len))
+        {
+            self.offset += 1 + usize::from(*len);
+            return Ok(taken);
+        }
         let len = self.varint32(field)?;
         self.take_bytes(len as usize, field)
     }

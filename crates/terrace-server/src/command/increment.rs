@@ -28,16 +28,19 @@ pub(super) fn decrby(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn add(call: &mut Call<'_>, key: &[u8], increment: i64) -> CommandResult {
-    let old = call.get_string(key)?;
-    let number = match &old {
-        Some(old) => parse_i64(old.value()).ok_or(Failure::NOT_AN_INTEGER)?,
-        None => 0,
+    let database = call.session.database;
+    let found = call.view.read_string(database, key, |value, expires_at| (parse_i64(value), expires_at))?;
+    let old = match found {
+        Some(found) => found,
+        None => call.get_string(key)?.map(|entry| (parse_i64(entry.value()), entry.expires_at())),
     };
+    let number = old.map_or(Some(0), |(number, _)| number).ok_or(Failure::NOT_AN_INTEGER)?;
     let sum = number.checked_add(increment);
     let sum = sum.ok_or(Failure::reply("ERR increment or decrement would overflow"))?;
     let mut buffer = itoa::Buffer::new();
-    let expires_at = old.as_ref().and_then(Entry::expires_at);
-    call.put_string(key, buffer.format(sum).as_bytes(), expires_at, Replaced::Read(old.as_ref()))?;
+    let expires_at = old.and_then(|(_, expires_at)| expires_at);
+    let replaced = old.map_or(Replaced::Read(None), |_| Replaced::String(expires_at));
+    call.put_string(key, buffer.format(sum).as_bytes(), expires_at, replaced)?;
     call.notify(EventClass::STRING, "incrby", key);
     call.reply.integer(sum);
     Ok(())

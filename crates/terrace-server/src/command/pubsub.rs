@@ -96,11 +96,11 @@ fn publish_to(call: &mut Call<'_>, args: Args<'_>, kind: ChannelKind) -> Command
         call.shared.pubsub.publish(kind, channel, message, call.shared.clock.monotonic())
     };
     if call.view.is_transaction() && receivers > 0 {
-        call.view.message_bytes += channel.len() + message.len();
-        if call.view.message_bytes > MAX_MESSAGES {
+        call.view.effects.message_bytes += channel.len() + message.len();
+        if call.view.effects.message_bytes > MAX_MESSAGES {
             return Err(Failure::reply("ERR the messages of the transaction exceed 256 MiB"));
         }
-        call.view.messages.push((kind, channel.to_vec(), message.to_vec()));
+        call.view.effects.messages.push((kind, channel.to_vec(), message.to_vec()));
     }
     call.reply.count(receivers);
     Ok(())
@@ -109,7 +109,10 @@ fn publish_to(call: &mut Call<'_>, args: Args<'_>, kind: ChannelKind) -> Command
 impl Call<'_> {
     /// Sends the messages of a transaction, after its commit.
     pub(super) fn publish_messages(&mut self) {
-        for (kind, channel, message) in self.view.messages.drain(..) {
+        if self.view.effects.messages.is_empty() {
+            return;
+        }
+        for (kind, channel, message) in self.view.effects.messages.drain(..) {
             self.shared.pubsub.publish(kind, &channel, &message, self.shared.clock.monotonic());
         }
     }

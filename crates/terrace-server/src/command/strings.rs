@@ -14,7 +14,7 @@ const MAX_REPLY: usize = 256 << 20;
 /// GET key
 pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let Call { view, reply, session, .. } = call;
-    if let Some(found) = view.read_string(session.database, &args[1], |value| reply.bulk(value))? {
+    if let Some(found) = view.read_string(session.database, &args[1], |value, _| reply.bulk(value))? {
         if found.is_none() {
             call.reply.null();
         }

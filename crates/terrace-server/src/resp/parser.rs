@@ -140,6 +140,14 @@ impl Parser {
         if self.state == State::Done {
             self.begin();
         }
+        if self.state == State::Start {
+            if let Some(end) = self.short_array(buffer, limits) {
+                self.position = end;
+                self.state = State::Done;
+                return Ok(Step::Command);
+            }
+            self.args.clear();
+        }
         loop {
             let progress = match self.state {
                 State::Start if buffer.first() == Some(&TLS_RECORD) => {
@@ -160,6 +168,25 @@ impl Parser {
                 return Ok(Step::Incomplete);
             }
         }
+    }
+
+    /// Parses a whole array of short arguments, and returns its end. Nearly all commands are such
+    /// arrays. Returns None for other input, which needs the states.
+    fn short_array(&mut self, buffer: &[u8], limits: &Limits) -> Option<usize> {
+        let (count, mut position) = short_number_line(buffer, b'*')?;
+        if count == 0 || count > limits.args {
+            return None;
+        }
+        for _ in 0..count {
+            let (len, header) = short_number_line(buffer.get(position..)?, b'$')?;
+            let begin = position + header;
+            position = begin + len + 2;
+            if position > buffer.len().min(limits.command_bytes) || len > limits.arg_bytes {
+                return None;
+            }
+            self.args.push(range(begin, begin + len));
+        }
+        Some(position)
     }
 
     /// Parses `*N`. Returns false if the line is unfinished.
@@ -261,6 +288,26 @@ fn number_line(buffer: &[u8], begin: usize, too_long: &str) -> Result<Option<Num
         return Ok(None);
     }
     Ok(Some((super::parse_i64(&rest[..len]), begin + 1 + len + 2)))
+}
+
+/// Returns the number of up to three digits after the byte `kind` at the start of `line`, and the
+/// length of the line. Returns None for another or unfinished line.
+#[inline]
+fn short_number_line(line: &[u8], kind: u8) -> Option<(usize, usize)> {
+    let (first, rest) = line.split_first()?;
+    if *first != kind {
+        return None;
+    }
+    let mut number = 0;
+    for (len, byte) in rest.get(..5)?.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' if len < 3 => number = number * 10 + usize::from(byte - b'0'),
+            // A number of several digits does not begin with 0.
+            b'\r' if len == 1 || (len > 0 && rest[0] != b'0') => return Some((number, 1 + len + 2)),
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Splits the inline command `line` into arguments. `"a\x00b"` and `'a b'` are arguments in quotes.

@@ -56,6 +56,9 @@ impl Reply {
     }
 
     fn header(&mut self, kind: u8, number: i64) {
+        if let digit @ 0..=9 = number {
+            return self.bytes.extend_from_slice(&[kind, b'0' + digit as u8, b'\r', b'\n']);
+        }
         self.bytes.push(kind);
         self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
         self.bytes.extend_from_slice(b"\r\n");

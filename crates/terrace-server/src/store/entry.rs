@@ -73,4 +73,6 @@ pub(crate) enum Replaced<'e> {
     Unread,
     /// The entry, or None if there was none or it had expired.
     Read(Option<&'e Entry>),
+    /// A string with this expiry.
+    String(Option<u64>),
 }

@@ -97,12 +97,14 @@ impl Gate {
     }
 }
 
-/// Stripe of a key: FNV-1a. Keys of one stripe only wait for each other.
+/// Stripe of a key: a multiplication for each eight bytes. Keys of one stripe only wait for each other.
 fn stripe(key: &[u8]) -> usize {
-    let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    (hash >> 20) as usize % STRIPES
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
+    let (words, rest) = key.as_chunks::<8>();
+    let hash = words.iter().fold(key.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    let hash = rest.iter().fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
+    (hash >> 54) as usize % STRIPES
 }
 
 #[cfg(test)]

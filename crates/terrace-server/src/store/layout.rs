@@ -157,8 +157,8 @@ impl Layout {
     /// Appends the key of the record of `key` to `record`.
     pub(super) fn append_record_key(self, space: u16, key: &[u8], record: &mut Vec<u8>) {
         if self == Layout::Typed {
-            record.push(KEY);
-            record.extend_from_slice(&space.to_be_bytes());
+            let [high, low] = space.to_be_bytes();
+            record.extend_from_slice(&[KEY, high, low]);
         }
         record.extend_from_slice(key);
     }

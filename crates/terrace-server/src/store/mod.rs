@@ -9,6 +9,7 @@
 //!   kept_iter, kept_object  for the next scan or read of the same object
 //!   series, series_scan  one batch of several commands
 //!   read_view, view_commit  reads and commit of a view
+//!   effects of a view besides its batch
 //!   gate    atomicity                   watch_table WATCH
 //!   key_events  notes about changed keys
 //!   mapped_pages  limit on the mapped pages of the process
@@ -22,6 +23,7 @@ mod backend;
 mod base_iter;
 mod cursors;
 mod durability;
+mod effects;
 mod entry;
 mod expiry;
 mod front_end;

@@ -254,7 +254,7 @@ impl View<'_> {
             return Ok(());
         }
         let record = self.record_key(database, key)?.to_vec();
-        self.changed.push(record);
+        self.effects.changed.push(record);
         Ok(())
     }
 
@@ -266,7 +266,7 @@ impl View<'_> {
     /// Those of [`View::space`].
     pub(crate) fn note_ready(&mut self, database: u8, key: &[u8]) -> CommandResult {
         let record = self.record_key(database, key)?.to_vec();
-        self.ready.push(record);
+        self.effects.ready.push(record);
         Ok(())
     }
 

@@ -61,7 +61,7 @@ impl View<'_> {
             self.store.key_events.publish(&KeyEvent { database, name: "keymiss", key: key.to_vec() });
         }
         if let Some(entry) = entry.filter(|entry| entry.header.value_type != ValueType::String) {
-            self.expired.push((self.scratch.record_key.clone(), entry));
+            self.effects.expired.push((self.scratch.record_key.clone(), entry));
         }
         Ok(None)
     }
@@ -79,14 +79,14 @@ impl View<'_> {
         Ok(entry)
     }
 
-    /// Passes the string at `key` to `read` without a copy, if one lookup suffices. Returns the
-    /// result of `read`, or `Some(None)` without the key. Returns None if the caller has to use
-    /// [`View::get`].
+    /// Passes the string at `key` and its expiry to `read` without a copy, if one lookup suffices.
+    /// Returns the result of `read`, or `Some(None)` without the key. Returns None if the caller has
+    /// to use [`View::get`].
     pub(crate) fn read_string<T>(
         &mut self,
         database: u8,
         key: &[u8],
-        read: impl FnOnce(&[u8]) -> T,
+        read: impl FnOnce(&[u8], Option<u64>) -> T,
     ) -> CommandResult<Option<Option<T>>> {
         let &ViewData::Database(db) = &self.data else { return Ok(None) };
         if self.scratch.can_wait || self.reports_misses {
@@ -99,7 +99,7 @@ impl View<'_> {
             let header =
                 store.layout.header(stored).filter(|header| header.value_type == ValueType::String)?;
             let is_alive = header.expires_at.is_none_or(|at| at > now_ms.unwrap_or_else(|| store.now_ms()));
-            is_alive.then(|| read(stored.get(header.len..).unwrap_or_default()))
+            is_alive.then(|| read(stored.get(header.len..).unwrap_or_default(), header.expires_at))
         })?;
         self.check_unchanged()?;
         Ok(match found {

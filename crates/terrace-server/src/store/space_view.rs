@@ -56,10 +56,10 @@ impl View<'_> {
         // The records that an EXEC has changed before have the namespaces of the map before.
         let before = self.spaces()?;
         let store = self.store;
-        let records = std::mem::take(&mut self.changed);
-        self.marked.extend(records.iter().filter_map(|record| store.watch_key_in(&before, record)));
-        self.marked.extend(marked);
-        self.spaces = Some(spaces);
+        let records = std::mem::take(&mut self.effects.changed);
+        self.effects.marked.extend(records.iter().filter_map(|record| store.watch_key_in(&before, record)));
+        self.effects.marked.extend(marked);
+        self.effects.spaces = Some(spaces);
         Ok(())
     }
 

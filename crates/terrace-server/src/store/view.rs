@@ -12,6 +12,7 @@ use terrace::{Db, Isolation, ReadOptions, StateStamp, Transaction, TransactionOp
 use terrace_store::KeyRange as StoreRange;
 
 use super::base_iter::BaseIter;
+use super::effects::LazyEffects;
 use super::entry::{Entry, Replaced};
 use super::front_end::StoreTransaction;
 use super::key_events::{EventClass, KeyEvent};
@@ -22,7 +23,6 @@ use super::object::Object;
 use super::scratch::Scratch;
 use super::snapshots::OpenSnapshot;
 use super::{Backend, Store};
-use crate::conn::ChannelKind;
 use crate::failure::{CommandResult, Failure};
 
 /// Maximum size of the reads and writes of an EXEC in memory, in bytes.
@@ -66,32 +66,15 @@ pub(crate) struct View<'a> {
     pub(super) has_pass: bool,
     /// True for a command of a series, which writes members of the series' object only.
     pub(super) in_series: bool,
-    /// Expired entries with objects that the command has met. A write of their keys discards them.
-    pub(super) expired: Vec<(Vec<u8>, Entry)>,
     /// True if the command creates the first object of the directory.
     pub(super) creates_objects: bool,
-    /// Keys of changed records that are not in the batch.
-    pub(super) changed: Vec<Vec<u8>>,
-    /// Records of keys that clients may wait for, although the key has not changed.
-    pub(super) ready: Vec<Vec<u8>>,
     /// True if the transaction has a write.
     pub(super) is_dirty: bool,
-    /// Map of namespaces that the batch stores.
-    pub(super) spaces: Option<Spaces>,
-    /// Changed keys of the watch table, besides those of `changed` and of the batch.
-    pub(super) marked: Vec<Vec<u8>>,
     /// True if the command has written something without the batch.
     pub(super) has_written: bool,
-    /// Namespaces of the snapshot that the view shows.
-    snapshot_spaces: Option<Spaces>,
-    /// Keyspace events that the commit publishes.
-    pub(super) events: Vec<KeyEvent>,
     /// True if a get of a missing key is an event.
     pub(crate) reports_misses: bool,
-    /// Messages that are sent after the commit of a transaction: kind, channel and text.
-    pub(crate) messages: Vec<(ChannelKind, Vec<u8>, Vec<u8>)>,
-    /// Size of the channels and texts of `messages`, in bytes.
-    pub(crate) message_bytes: usize,
+    pub(crate) effects: LazyEffects,
 }
 
 impl<'a> View<'a> {
@@ -108,19 +91,11 @@ impl<'a> View<'a> {
             now_ms: None,
             has_pass: false,
             in_series: false,
-            expired: Vec::new(),
             creates_objects: false,
-            changed: Vec::new(),
-            ready: Vec::new(),
             is_dirty: false,
-            spaces: None,
-            marked: Vec::new(),
             has_written: false,
-            snapshot_spaces: None,
-            events: Vec::new(),
             reports_misses: false,
-            messages: Vec::new(),
-            message_bytes: 0,
+            effects: LazyEffects::NONE,
         }
     }
 
@@ -193,13 +168,13 @@ impl<'a> View<'a> {
 
     /// True if the view shows another state than the present one.
     pub(crate) fn is_of_snapshot(&self) -> bool {
-        self.snapshot_spaces.is_some()
+        self.effects.snapshot_spaces.is_some()
     }
 
     /// Makes all later reads see the state of `snapshot`.
     pub(crate) fn show_snapshot(&mut self, snapshot: &OpenSnapshot) {
         self.read.snapshot = Some(snapshot.snapshot.clone());
-        self.snapshot_spaces = Some(snapshot.spaces);
+        self.effects.snapshot_spaces = Some(snapshot.spaces);
         self.now_ms = Some(snapshot.now_ms);
     }
 
@@ -210,7 +185,7 @@ impl<'a> View<'a> {
     /// The shared store does not answer, or this thread may not wait for it.
     pub(crate) fn space(&mut self, database: u8) -> CommandResult<u16> {
         let index = usize::from(database);
-        if let Some(spaces) = self.snapshot_spaces.as_ref().or(self.spaces.as_ref()) {
+        if let Some(spaces) = self.effects.snapshot_spaces.as_ref().or(self.effects.spaces.as_ref()) {
             return Ok(spaces[index]);
         }
         match &mut self.data {
@@ -221,7 +196,7 @@ impl<'a> View<'a> {
 
     /// Map of namespaces for the next command. The errors are those of [`View::space`].
     pub(super) fn spaces(&mut self) -> CommandResult<Spaces> {
-        match (&self.spaces, &mut self.data) {
+        match (&self.effects.spaces, &mut self.data) {
             (Some(spaces), _) => Ok(*spaces),
             (None, ViewData::Store(transaction)) => Ok(*transaction.begin(self.scratch.can_wait)?),
             (None, _) => Ok(self.store.namespaces.all()),
@@ -231,7 +206,7 @@ impl<'a> View<'a> {
     /// Notes an event of `key`. The commit publishes it. Costs one load if no client wants `class`.
     pub(crate) fn notify(&mut self, database: u8, class: EventClass, name: &'static str, key: &[u8]) {
         if self.store.key_events.wants(class) {
-            self.events.push(KeyEvent { database, name, key: key.to_vec() });
+            self.effects.events.push(KeyEvent { database, name, key: key.to_vec() });
         }
     }
 
@@ -316,7 +291,7 @@ impl<'a> View<'a> {
             ViewData::Exec(transaction) => transaction.put(&scratch.record_key, &scratch.record_value)?,
             ViewData::Store(transaction) => transaction.put(&scratch.record_key, &scratch.record_value)?,
         }
-        self.changed.push(scratch.record_key.clone());
+        self.effects.changed.push(scratch.record_key.clone());
         Ok(())
     }
 
@@ -332,6 +307,10 @@ impl<'a> View<'a> {
         let read;
         let entry = match replaced {
             Replaced::Read(entry) => entry,
+            Replaced::String(expires_at) => {
+                self.set_record_key(database, key)?;
+                return Ok(expires_at);
+            }
             Replaced::Unread if self.may_replace_object(database, key)? => {
                 if let Some(expires_at) = self.string_expiry(database, key)? {
                     return Ok(expires_at);
@@ -345,10 +324,10 @@ impl<'a> View<'a> {
         self.set_record_key(database, key)?;
         if let Some(entry) = entry {
             self.discard_object(entry, kept)?;
-        } else if !self.expired.is_empty() {
+        } else if !self.effects.expired.is_empty() {
             let record_key = &self.scratch.record_key;
-            if let Some(index) = self.expired.iter().position(|(expired, _)| expired == record_key) {
-                let (_, expired) = self.expired.swap_remove(index);
+            if let Some(index) = self.effects.expired.iter().position(|(expired, _)| expired == record_key) {
+                let (_, expired) = self.effects.expired.swap_remove(index);
                 self.discard_object(&expired, kept)?;
                 return Ok(expired.expires_at());
             }
@@ -391,7 +370,7 @@ impl<'a> View<'a> {
         let record_key = std::mem::take(&mut self.scratch.record_key);
         self.delete_record(&record_key)?;
         if !matches!(self.data, ViewData::Database(_)) {
-            self.changed.push(record_key.clone());
+            self.effects.changed.push(record_key.clone());
         }
         self.scratch.record_key = record_key;
         Ok(())
@@ -476,13 +455,13 @@ impl<'a> View<'a> {
 
     /// True if the command has changed the map of namespaces.
     pub(crate) fn has_new_spaces(&self) -> bool {
-        self.spaces.is_some()
+        self.effects.spaces.is_some()
     }
 
     /// Records that the command has changed the records `changed` without the batch.
     pub(crate) fn note_written(&mut self, changed: Vec<Vec<u8>>) {
         self.has_written = true;
-        self.changed = changed;
+        self.effects.changed = changed;
     }
 }
 

@@ -22,8 +22,10 @@ impl View<'_> {
             self.note_commit();
         }
         // Some commands report an event although nothing has changed, as LTRIM does in Redis.
-        for event in self.events.drain(..) {
-            self.store.key_events.publish(&event);
+        if !self.effects.events.is_empty() {
+            for event in self.effects.events.drain(..) {
+                self.store.key_events.publish(&event);
+            }
         }
         Ok(is_written)
     }
@@ -35,13 +37,13 @@ impl View<'_> {
             // Relaxed: a later command on the same key takes the same lock of the gate.
             store.has_objects.store(true, Ordering::Relaxed);
         }
-        if let Some(spaces) = &self.spaces {
+        if let Some(spaces) = &self.effects.spaces {
             store.namespaces.install(spaces);
         }
         if store.record_commit() {
-            store.watch_table.mark(self.marked.iter().map(Vec::as_slice));
+            store.watch_table.mark(self.effects.marked.iter().map(Vec::as_slice));
             let batch = self.scratch.batch.iter().map(|op| op_key(&op));
-            store.mark_watched(self.changed.iter().map(Vec::as_slice).chain(batch));
+            store.mark_watched(self.effects.changed.iter().map(Vec::as_slice).chain(batch));
         }
     }
 
@@ -49,11 +51,11 @@ impl View<'_> {
     /// Redis key. In the order of the first changes.
     pub(crate) fn changed_keys(&self) -> Vec<Vec<u8>> {
         let batch = self.scratch.batch.iter().map(|op| op_key(&op));
-        let noted = self.changed.iter().chain(&self.ready).map(Vec::as_slice);
+        let noted = self.effects.changed.iter().chain(&self.effects.ready).map(Vec::as_slice);
         let records = noted.chain(batch);
         let mut seen = HashSet::new();
         let keys = records.filter_map(|record| self.store.watch_key(record));
-        let keys = self.marked.iter().cloned().chain(keys);
+        let keys = self.effects.marked.iter().cloned().chain(keys);
         keys.filter(|key| seen.insert(key.clone())).collect()
     }
 
@@ -77,7 +79,7 @@ impl View<'_> {
         let ViewData::Exec(transaction) = std::mem::replace(&mut self.data, ViewData::new(self.store)) else {
             return Ok(false);
         };
-        if self.changed.is_empty() && !self.is_dirty && self.spaces.is_none() {
+        if self.effects.changed.is_empty() && !self.is_dirty && self.effects.spaces.is_none() {
             return Ok(false);
         }
         transaction.commit()?;
