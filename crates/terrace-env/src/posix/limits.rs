@@ -24,6 +24,7 @@ use terrace_sync::native_locks::Mutex;
 use terrace_sync::{ForkRank, get_or_init_for_fork, register_fork_participant};
 
 use super::memory_limit;
+use super::spare_descriptor::SpareDescriptor;
 
 /// Maximum number of mapped files. 32-bit addresses leave no space for mappings.
 const MAX_MMAPS: usize = if cfg!(target_pointer_width = "64") { 1000 } else { 0 };
@@ -37,6 +38,7 @@ pub(super) struct ResourceLimits {
     /// Mapped logs that keep their descriptor.
     pub(super) open_logs: Arc<ResourceLimiter>,
     pub(super) mmap_pressure: MmapPressure,
+    pub(super) spare_descriptor: SpareDescriptor,
 }
 
 impl ResourceLimits {
@@ -47,6 +49,7 @@ impl ResourceLimits {
             open_files: ResourceLimiter::new(open_files),
             open_logs: ResourceLimiter::new(open_files / 2),
             mmap_pressure: MmapPressure::default(),
+            spare_descriptor: SpareDescriptor::default(),
         }
     }
 

@@ -7,6 +7,7 @@
 //!             +-- reopened_file       descriptor that is closed while nothing uses it
 //!             +-- file_identity       identity of files
 //!             +-- limits              maximum numbers of mapped and open files
+//!             +-- spare_descriptor    descriptor for the sync of a directory when no other is left
 //!             +-- memory_limit        memory of the machine, the control group or the process
 //!             +-- file_size_limit     maximum size of files, checked before each write
 //!             +-- log_file            logs, mapped (mapped_log) or appended
@@ -44,6 +45,7 @@ pub(crate) mod platform;
 mod process;
 mod random_access_file;
 mod reopened_file;
+mod spare_descriptor;
 pub(crate) mod system_errors;
 #[cfg(target_os = "linux")]
 mod xfs_geometry;
@@ -233,8 +235,15 @@ impl FileSystem for PosixFs {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_DIRECTORY);
-        let synced = options.open(dir).map_err(open_error(dir))?.sync_all();
-        let synced = synced.map_err(|e| FileError::new("fsync", dir, e));
+        let spare = &self.limits.spare_descriptor;
+        let synced = spare.with_file(
+            || options.open(dir),
+            |opened| {
+                let file = opened.map_err(open_error(dir))?;
+                file.sync_all().map_err(|e| FileError::new("fsync", dir, e))
+            },
+        );
+        spare.refill();
         match synced {
             Err(error) if is_refused_directory_sync(&error.source) => {
                 terrace_sync::get_or_init_for_fork(&self.refused_directory_sync, || {
@@ -251,7 +260,9 @@ impl FileSystem for PosixFs {
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
-        Ok(Box::new(lock::lock_file(path, mode)?))
+        let lock = lock::lock_file(path, mode)?;
+        self.limits.spare_descriptor.refill();
+        Ok(Box::new(lock))
     }
 }
 

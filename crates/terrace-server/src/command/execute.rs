@@ -34,7 +34,7 @@ pub(crate) fn execute<'a>(
 ) -> Flow {
     let before = reply.len();
     session.execution = None;
-    let known = find_row(session, args);
+    let known = table::find_after(session.last_command.map(|(last, _)| last), args.at(0));
     let in_series = known.is_some_and(|command| series.accepts(shared, session, command, args, scratch));
     if !in_series && series.is_open() && series.commit(shared, scratch).is_err() {
         return Flow::RepeatSeries;
@@ -82,15 +82,6 @@ pub(crate) fn execute<'a>(
             count_error(shared, &failure);
             Flow::Done
         }
-    }
-}
-
-/// Returns the row of the command. Most commands of a client are the same as the last one, and a
-/// comparison costs a sixth of a lookup.
-fn find_row(session: &Session, args: Args<'_>) -> Option<&'static Command> {
-    match session.last_command {
-        Some((last, _)) if args.is(0, last.name) => Some(last),
-        _ => table::find(args.at(0)),
     }
 }
 

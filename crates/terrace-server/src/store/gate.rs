@@ -97,7 +97,8 @@ impl Gate {
     }
 }
 
-/// Stripe of a key: a multiplication for each eight bytes. Keys of one stripe only wait for each other.
+/// Stripe of a key, by a multiplication for each eight bytes. Keys of one stripe only wait for each
+/// other.
 fn stripe(key: &[u8]) -> usize {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);

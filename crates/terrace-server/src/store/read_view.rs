@@ -80,8 +80,8 @@ impl View<'_> {
     }
 
     /// Passes the string at `key` and its expiry to `read` without a copy, if one lookup suffices.
-    /// Returns the result of `read`, or `Some(None)` without the key. Returns None if the caller has
-    /// to use [`View::get`].
+    /// Returns the result of `read`, or `Some(None)` without the key. Returns None if the caller
+    /// has to use [`View::get`].
     pub(crate) fn read_string<T>(
         &mut self,
         database: u8,

@@ -10,6 +10,8 @@ use terrace::{Db, Env, Options, WriteOptions};
 use terrace_env::DeterministicScheduler;
 use terrace_env::posix::PosixFs;
 
+use crate::process;
+
 /// Returns options on the system's files, with a limit on open files beside the mapped ones.
 fn options(open_files: usize) -> Options {
     let fs = Arc::new(PosixFs::with_limits(1000, usize::MAX, open_files));
@@ -66,4 +68,33 @@ fn many_databases_share_few_descriptors() {
             assert_eq!(db.get(7u32.to_be_bytes()).unwrap(), Some(vec![n as u8 + round; 100]));
         }
     }
+}
+
+/// The first sync of a new log opens the directory. A process that has no descriptor left then must
+/// not lose its database for writes.
+#[test]
+fn sync_without_descriptors() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""]);
+    let path = directory.path().join("db");
+    assert_eq!(process::run_by(shell, "sync without descriptors", &path), "ok");
+}
+
+/// Task of the other process: syncs new logs while all descriptors are in use.
+pub(crate) fn check_sync_without_descriptors(path: &Path) -> terrace::Result<()> {
+    let db = Db::open(path, &Options::default().create_if_missing(true))?;
+    for round in 0..3u32 {
+        db.put(round.to_be_bytes(), "before")?;
+        db.flush()?;
+        let others: Vec<fs::File> = (0..64).map_while(|_| fs::File::open("/dev/null").ok()).collect();
+        assert!(others.len() < 64, "the limit has no effect");
+        db.put_with(round.to_be_bytes(), "synced", &WriteOptions::default().sync(true))?;
+        drop(others);
+        db.put_with(round.to_be_bytes(), "after", &WriteOptions::default().sync(true))?;
+    }
+    drop(db);
+    let db = Db::open(path, &Options::default())?;
+    assert!((0..3u32).all(|round| db.get(round.to_be_bytes()).unwrap().as_deref() == Some(b"after")));
+    Ok(())
 }

@@ -62,6 +62,8 @@ fn task() {
         "open" => Db::open(path, &options).map(drop),
         "repair" => terrace::repair(path, &options, &RepairOptions::default()).map(drop),
         "fill many databases" => crate::shared_budget::fill_many_databases(Path::new(&path)),
+        #[cfg(target_os = "linux")]
+        "sync without descriptors" => crate::descriptors::check_sync_without_descriptors(Path::new(&path)),
         "follow" => crate::followers::check_follower(Path::new(&path)),
         "put without memory" => crate::transactions::check_put_without_memory(Path::new(&path)),
         "write large batches" => crate::leveldb_interop::write_large_batches(Path::new(&path)),

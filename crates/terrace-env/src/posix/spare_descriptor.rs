@@ -1,0 +1,50 @@
+//! Descriptor in reserve, for the sync of a directory.
+//!
+//! The sync opens the directory. The database has to refuse writes after a failed one, so a process
+//! that is short of descriptors for a moment must not make it fail.
+
+use std::fs::File;
+use std::io::{self, PipeReader};
+
+use terrace_sync::Mutex;
+
+use super::system_errors::NO_DESCRIPTORS;
+
+/// Descriptor that the process can give up: one end of a pipe, which keeps no file open.
+#[derive(Debug, Default)]
+pub(super) struct SpareDescriptor(Mutex<Option<PipeReader>>);
+
+impl SpareDescriptor {
+    /// Opens the spare descriptor, if it is not open and the system has one left.
+    pub(super) fn refill(&self) {
+        // A child that was forked while another thread had the lock could wait for ever.
+        if let Some(mut spare) = self.0.try_lock()
+            && spare.is_none()
+        {
+            *spare = io::pipe().ok().map(|(reader, _)| reader);
+        }
+    }
+
+    /// Calls `use_file` with the result of `open`. Without another descriptor for it, gives up the
+    /// spare one until the end of the call.
+    pub(super) fn with_file<T>(
+        &self,
+        open: impl Fn() -> io::Result<File>,
+        use_file: impl FnOnce(io::Result<File>) -> T,
+    ) -> T {
+        let opened = open();
+        if !is_out_of_descriptors(&opened) {
+            return use_file(opened);
+        }
+        let Some(mut spare) = self.0.try_lock() else { return use_file(opened) };
+        drop(spare.take());
+        let result = use_file(open());
+        *spare = io::pipe().ok().map(|(reader, _)| reader);
+        result
+    }
+}
+
+fn is_out_of_descriptors(opened: &io::Result<File>) -> bool {
+    let code = opened.as_ref().err().and_then(io::Error::raw_os_error);
+    code.is_some_and(|code| NO_DESCRIPTORS.contains(&code))
+}
