@@ -23,6 +23,9 @@ use crate::torture::wait;
 const ROUNDS: usize = 5;
 /// Number of requests of a measurement, unless `--requests` is given.
 const REQUESTS: u64 = 1_000_000;
+/// Number of keys, unless `--keys` is given. With 1, all requests have one key. That is the default
+/// of redis-benchmark.
+const KEYS: u64 = 1_000_000;
 /// Divisor of the number of requests without pipelining.
 const UNPIPELINED_DIVISOR: u64 = 8;
 /// Ticks of processor time of a second in `/proc`.
@@ -88,18 +91,20 @@ static MODES: &[Mode] = &[
 struct Plan {
     rounds: usize,
     requests: u64,
+    keys: u64,
     /// Parts of the names of rows. Without any, all rows are measured.
     names: Vec<String>,
 }
 
 impl Plan {
     fn parse() -> Option<Plan> {
-        let mut plan = Plan { rounds: ROUNDS, requests: REQUESTS, names: Vec::new() };
+        let mut plan = Plan { rounds: ROUNDS, requests: REQUESTS, keys: KEYS, names: Vec::new() };
         let mut args = std::env::args().skip(2);
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--rounds" => plan.rounds = args.next()?.parse().ok()?,
                 "--requests" => plan.requests = args.next()?.parse().ok()?,
+                "--keys" => plan.keys = args.next()?.parse().ok()?,
                 _ => plan.names.push(arg),
             }
         }
@@ -114,7 +119,7 @@ impl Plan {
 /// Measures all rows, and prints them as a table of Markdown.
 pub(crate) fn run() -> ExitCode {
     let Some(plan) = Plan::parse() else {
-        eprintln!("usage: cargo xtask serve-benchmarks [--rounds N] [--requests N] [ROW ...]");
+        eprintln!("usage: cargo xtask serve-benchmarks [--rounds N] [--requests N] [--keys N] [ROW ...]");
         return ExitCode::from(2);
     };
     let mut build = Command::new("cargo");
@@ -145,14 +150,14 @@ fn measure_mode(mode: &Mode, plan: &Plan) -> io::Result<()> {
     let servers =
         [Server::start(redis, &work.join("redis"))?, Server::start(terrace, &work.join("terrace"))?];
     for server in &servers {
-        server.measure(&row("SET", 16, SET), plan.requests)?;
+        server.measure(&row("SET", 16, SET), plan.requests, plan.keys)?;
     }
     for row in mode.rows.iter().filter(|row| plan.includes(row)) {
         let requests = if row.pipeline == 1 { plan.requests / UNPIPELINED_DIVISOR } else { plan.requests };
         let mut results = [Vec::new(), Vec::new()];
         for _ in 0..plan.rounds {
             for (server, results) in servers.iter().zip(&mut results) {
-                results.push(server.measure(row, requests)?);
+                results.push(server.measure(row, requests, plan.keys)?);
             }
         }
         let [redis, terrace] = results.map(|results| Figures::median(&results));
@@ -214,13 +219,22 @@ impl Server {
         Ok(server)
     }
 
-    fn measure(&self, row: &Row, requests: u64) -> io::Result<Figures> {
+    fn measure(&self, row: &Row, requests: u64, keys: u64) -> io::Result<Figures> {
         let before = self.cpu_ticks()?;
-        let output = Command::new("redis-benchmark")
-            .args(["-p", &self.port.to_string(), "-n", &requests.to_string()])
-            .args(["-P", &row.pipeline.to_string(), "-c", "50", "-r", "1000000", "-d", "16", "--csv"])
-            .args(row.args)
-            .output()?;
+        let mut benchmark = Command::new("redis-benchmark");
+        benchmark.args(["-p", &self.port.to_string(), "-n", &requests.to_string()]).args([
+            "-P",
+            &row.pipeline.to_string(),
+            "-c",
+            "50",
+            "-d",
+            "16",
+            "--csv",
+        ]);
+        if keys > 1 {
+            benchmark.args(["-r", &keys.to_string()]);
+        }
+        let output = benchmark.args(row.args).output()?;
         let ticks = self.cpu_ticks()? - before;
         let text = String::from_utf8_lossy(&output.stdout);
         let rate = text.lines().last().and_then(|line| line.split("\",\"").nth(1)?.parse().ok());
