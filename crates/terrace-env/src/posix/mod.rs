@@ -155,6 +155,7 @@ impl FileSystem for PosixFs {
         let mut log = PosixLogFile::new(path, file, capacity, mapped)?;
         log.allocate_first_block();
         log.limit_descriptors(&self.limits)?;
+        self.limits.spare_descriptor.refill();
         Ok(Box::new(log))
     }
 
@@ -162,6 +163,7 @@ impl FileSystem for PosixFs {
         let file = open::open_log_for_more_writes(path).map_err(open_error(path))?;
         let mut log = PosixLogFile::new(path, file, capacity, mapped)?;
         log.limit_descriptors(&self.limits)?;
+        self.limits.spare_descriptor.refill();
         Ok(Box::new(log))
     }
 
@@ -260,9 +262,7 @@ impl FileSystem for PosixFs {
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn FileLock>> {
-        let lock = lock::lock_file(path, mode)?;
-        self.limits.spare_descriptor.refill();
-        Ok(Box::new(lock))
+        Ok(Box::new(lock::lock_file(path, mode)?))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Descriptor in reserve, for the sync of a directory.
 //!
 //! The sync opens the directory. The database has to refuse writes after a failed one, so a process
-//! that is short of descriptors for a moment must not make it fail.
+//! that is short of descriptors for a moment must not make it fail. Databases open the spare
+//! descriptor with their logs: LevelDB's tests count the descriptors that a lock or a file opens.
 
 use std::fs::File;
 use std::io::{self, PipeReader};
