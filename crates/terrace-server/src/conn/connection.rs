@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   wait for input, space in the socket, an event of the mailbox, or a deadline
-//!     input   -> turn -> [slow pool: next turn] -> [wait for the sync] -> [other turns] -> write
+//!     input   -> turn -> [slow pool: next turn] -> [other turns] -> [wait for the sync] -> write
 //!     events  -> messages to the output, or the end
 //! ```
 //!
@@ -387,15 +387,15 @@ impl Connection {
     }
 
     /// Waits for the sync of the turn's writes if the mode demands it, and sends the replies as far
-    /// as the socket accepts them. Returns false if the connection ends.
+    /// as the socket accepts them. The other turns come first, so that one sync serves all of them.
+    /// Returns false if the connection ends.
     async fn finish_turn(&mut self) -> bool {
+        self.wait_for_other_turns().await;
         if std::mem::take(&mut self.session.needs_sync) {
             let ticket = self.shared.store.durability.request();
             if let Err(cause) = self.shared.store.durability.wait(ticket).await {
                 self.session.replace_write_replies(&cause);
             }
-        } else {
-            self.wait_for_other_turns().await;
         }
         let is_end = self.worker.waiting_output.get() == 0;
         self.worker.scratch.borrow().release_state(&self.shared.store, is_end);

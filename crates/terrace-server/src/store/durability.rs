@@ -61,6 +61,8 @@ struct SyncProgress {
 #[derive(Debug, Default)]
 struct SyncRequests {
     last: u64,
+    /// Ticket of the sync that has begun last.
+    begun: u64,
     is_stopped: bool,
 }
 
@@ -151,11 +153,14 @@ impl Durability {
         self.written_bytes.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum()
     }
 
-    /// Requests a sync of all earlier commits. Returns the ticket for [`Durability::wait`].
+    /// Requests a sync of all earlier commits. Returns the ticket for [`Durability::wait`]. It is
+    /// that of an earlier request if its sync has not begun.
     pub(crate) fn request(&self) -> u64 {
         let mut requests = self.requests.lock();
-        requests.last += 1;
-        self.requested.notify_one();
+        if requests.last == requests.begun {
+            requests.last += 1;
+            self.requested.notify_one();
+        }
         requests.last
     }
 
@@ -203,6 +208,7 @@ impl Durability {
         if requests.last == done && !requests.is_stopped {
             self.requested.wait_for(&mut requests, PERIOD);
         }
+        requests.begun = requests.last;
         (!requests.is_stopped).then_some(requests.last)
     }
 
