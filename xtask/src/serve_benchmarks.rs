@@ -222,15 +222,8 @@ impl Server {
     fn measure(&self, row: &Row, requests: u64, keys: u64) -> io::Result<Figures> {
         let before = self.cpu_ticks()?;
         let mut benchmark = Command::new("redis-benchmark");
-        benchmark.args(["-p", &self.port.to_string(), "-n", &requests.to_string()]).args([
-            "-P",
-            &row.pipeline.to_string(),
-            "-c",
-            "50",
-            "-d",
-            "16",
-            "--csv",
-        ]);
+        benchmark.args(["-p", &self.port.to_string(), "-n", &requests.to_string()]);
+        benchmark.args(["-P", &row.pipeline.to_string(), "-c", "50", "-d", "16", "--csv"]);
         if keys > 1 {
             benchmark.args(["-r", &keys.to_string()]);
         }

@@ -237,15 +237,13 @@ impl FileSystem for PosixFs {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_DIRECTORY);
-        let spare = &self.limits.spare_descriptor;
-        let synced = spare.with_file(
+        let synced = self.limits.spare_descriptor.with_file(
             || options.open(dir),
             |opened| {
                 let file = opened.map_err(open_error(dir))?;
                 file.sync_all().map_err(|e| FileError::new("fsync", dir, e))
             },
         );
-        spare.refill();
         match synced {
             Err(error) if is_refused_directory_sync(&error.source) => {
                 terrace_sync::get_or_init_for_fork(&self.refused_directory_sync, || {

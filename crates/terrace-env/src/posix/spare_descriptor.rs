@@ -5,15 +5,15 @@
 //! descriptor with their logs: LevelDB's tests count the descriptors that a lock or a file opens.
 
 use std::fs::File;
-use std::io::{self, PipeReader};
+use std::io;
 
-use terrace_sync::Mutex;
+use terrace_sync::native_locks::Mutex;
 
 use super::system_errors::NO_DESCRIPTORS;
 
-/// Descriptor that the process can give up: one end of a pipe, which keeps no file open.
+/// Descriptor that the process can give up.
 #[derive(Debug, Default)]
-pub(super) struct SpareDescriptor(Mutex<Option<PipeReader>>);
+pub(super) struct SpareDescriptor(Mutex<Option<File>>);
 
 impl SpareDescriptor {
     /// Opens the spare descriptor, if it is not open and the system has one left.
@@ -22,7 +22,7 @@ impl SpareDescriptor {
         if let Some(mut spare) = self.0.try_lock()
             && spare.is_none()
         {
-            *spare = io::pipe().ok().map(|(reader, _)| reader);
+            *spare = open_spare();
         }
     }
 
@@ -40,9 +40,15 @@ impl SpareDescriptor {
         let Some(mut spare) = self.0.try_lock() else { return use_file(opened) };
         drop(spare.take());
         let result = use_file(open());
-        *spare = io::pipe().ok().map(|(reader, _)| reader);
+        *spare = open_spare();
         result
     }
+}
+
+/// Opens a file that needs one descriptor, and that is harmless in a process that calls `chroot`
+/// later.
+fn open_spare() -> Option<File> {
+    File::open("/dev/null").ok()
 }
 
 fn is_out_of_descriptors(opened: &io::Result<File>) -> bool {

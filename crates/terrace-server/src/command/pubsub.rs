@@ -109,10 +109,8 @@ fn publish_to(call: &mut Call<'_>, args: Args<'_>, kind: ChannelKind) -> Command
 impl Call<'_> {
     /// Sends the messages of a transaction, after its commit.
     pub(super) fn publish_messages(&mut self) {
-        if self.view.effects.messages.is_empty() {
-            return;
-        }
-        for (kind, channel, message) in self.view.effects.messages.drain(..) {
+        let effects = self.view.effects.existing();
+        for (kind, channel, message) in effects.into_iter().flat_map(|effects| effects.messages.drain(..)) {
             self.shared.pubsub.publish(kind, &channel, &message, self.shared.clock.monotonic());
         }
     }

@@ -48,6 +48,11 @@ pub(crate) struct LazyEffects(Option<Box<Effects>>);
 
 impl LazyEffects {
     pub(super) const NONE: LazyEffects = LazyEffects(None);
+
+    /// Returns the effects if there are any. Gets no memory, unlike a change of their fields.
+    pub(crate) fn existing(&mut self) -> Option<&mut Effects> {
+        self.0.as_deref_mut()
+    }
 }
 
 impl Deref for LazyEffects {

@@ -22,10 +22,8 @@ impl View<'_> {
             self.note_commit();
         }
         // Some commands report an event although nothing has changed, as LTRIM does in Redis.
-        if !self.effects.events.is_empty() {
-            for event in self.effects.events.drain(..) {
-                self.store.key_events.publish(&event);
-            }
+        for event in self.effects.existing().into_iter().flat_map(|effects| effects.events.drain(..)) {
+            self.store.key_events.publish(&event);
         }
         Ok(is_written)
     }

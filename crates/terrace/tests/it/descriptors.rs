@@ -85,20 +85,27 @@ fn sync_without_descriptors() {
     assert_eq!(process::run_by(shell, "sync without descriptors", &path), "ok");
 }
 
-/// Task of the other process: syncs new logs while all descriptors are in use.
+/// Task of the other process: syncs new logs of two databases while all descriptors are in use.
 pub(crate) fn check_sync_without_descriptors(path: &Path) -> terrace::Result<()> {
-    let db = Db::open(path, &Options::default().create_if_missing(true))?;
+    let paths = ["1", "2"].map(|suffix| path.with_extension(suffix));
+    let options = Options::default().create_if_missing(true);
+    let databases = [Db::open(&paths[0], &options)?, Db::open(&paths[1], &options)?];
     for round in 0..3u32 {
-        db.put(round.to_be_bytes(), "before")?;
-        db.flush()?;
+        for db in &databases {
+            db.put(round.to_be_bytes(), "before")?;
+            db.flush()?;
+        }
         let others: Vec<fs::File> = (0..64).map_while(|_| fs::File::open("/dev/null").ok()).collect();
         assert!(others.len() < 64, "the limit has no effect");
-        db.put_with(round.to_be_bytes(), "synced", &WriteOptions::default().sync(true))?;
+        for db in &databases {
+            db.put_with(round.to_be_bytes(), "synced", &WriteOptions::default().sync(true))?;
+        }
         drop(others);
-        db.put_with(round.to_be_bytes(), "after", &WriteOptions::default().sync(true))?;
     }
-    drop(db);
-    let db = Db::open(path, &Options::default())?;
-    assert!((0..3u32).all(|round| db.get(round.to_be_bytes()).unwrap().as_deref() == Some(b"after")));
+    drop(databases);
+    for path in &paths {
+        let db = Db::open(path, &Options::default())?;
+        assert!((0..3u32).all(|round| db.get(round.to_be_bytes()).unwrap().as_deref() == Some(b"synced")));
+    }
     Ok(())
 }
