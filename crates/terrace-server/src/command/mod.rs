@@ -36,6 +36,7 @@ mod list;
 mod member_list;
 mod members;
 mod memory;
+mod module;
 mod monitor;
 mod multi;
 mod observe;

@@ -127,6 +127,8 @@ fn keys_of_commands() {
             ("COMMAND LIST FILTERBY PATTERN config|g*", "['config|get']"),
             ("COMMAND LIST FILTERBY ACLCAT nothing", "[]"),
             ("COMMAND LIST FILTERBY MODULE nothing", "[]"),
+            ("MODULE LIST", "[]"),
+            ("MODULE LOAD a.so", "-ERR modules are not supported by Terrace"),
             ("COMMAND LIST FILTERBY ACLCAT hyperloglog FILTERBY", "-ERR syntax error"),
         ]);
         assert!(client.run("COMMAND INFO sort").contains("movablekeys"));

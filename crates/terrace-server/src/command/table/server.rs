@@ -1,8 +1,8 @@
 //! Rows of the commands that administer the server, and of those beyond Redis.
 
 use super::super::{
-    acl, checkpoint, command_info, config, debug, info, latency, memory, monitor, scan, server, set, slowlog,
-    snapshot, terrace,
+    acl, checkpoint, command_info, config, debug, info, latency, memory, module, monitor, scan, server, set,
+    slowlog, snapshot, terrace,
 };
 use super::flags::{
     ADMIN, ALONE, CONTAINER, DANGEROUS, FAST, NO_FLAGS, NO_KEYS, NO_MULTI, NO_SCRIPT, READ, READ_FAST, SLOW,
@@ -165,6 +165,8 @@ pub(super) static SERVER: &[Command] = &[
         memory::memory,
     )
     .with(memory::MEMORY),
+    row("module", -2, CONTAINER.and(NO_SCRIPT), NONE, "server", "4.0.0", "Lists no modules", module::module)
+        .with(module::MODULE),
     row(
         "monitor",
         1,

@@ -1,6 +1,6 @@
 //! Rows of the commands of Redis 7.0 that the server does not support. They reply an error.
 
-use super::flags::{ADMIN, CONTAINER, DANGEROUS, FAST, MAY_WRITE, NO_SCRIPT, READ, WRITE};
+use super::flags::{ADMIN, DANGEROUS, FAST, MAY_WRITE, NO_SCRIPT, READ, WRITE};
 use super::{Command, FIRST, MoreKeys, NONE, keys, unsupported};
 
 /// Commands without a function, by group.
@@ -15,7 +15,6 @@ pub(super) static UNSUPPORTED: &[Command] = &[
     unsupported("fcall", -3, MAY_WRITE.and(NO_SCRIPT), NONE.and(MoreKeys::Counted(2)), "scripting", "7.0.0"),
     unsupported("fcall_ro", -3, READ.and(NO_SCRIPT), NONE.and(MoreKeys::Counted(2)), "scripting", "7.0.0"),
     unsupported("failover", -1, ADMIN.and(NO_SCRIPT), NONE, "server", "6.2.0"),
-    unsupported("module", -2, CONTAINER.and(NO_SCRIPT), NONE, "server", "4.0.0"),
     unsupported("psync", -3, ADMIN.and(NO_SCRIPT), NONE, "server", "2.8.0"),
     unsupported("replconf", -1, ADMIN.and(NO_SCRIPT), NONE, "server", "3.0.0"),
     unsupported("restore-asking", -4, WRITE.and(DANGEROUS), FIRST, "server", "3.0.0"),
