@@ -22,6 +22,9 @@ fn main() {
         .include("include")
         .include("shim")
         .files(sources)
+        // No later tool can make unique symbols local, and the static library must not define
+        // those of the C++ library a second time.
+        .flag_if_supported("-fno-gnu-unique")
         .compile("terrace_shim");
 }
 

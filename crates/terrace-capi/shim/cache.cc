@@ -71,7 +71,6 @@ class LruCache final : public Cache {
     std::lock_guard<std::mutex> guard(mutex_);
     auto* entry = static_cast<Entry*>(handle);
     Unref(entry, &deferred);
-    while (charge_ > capacity_ && !lru_.empty()) RemoveFromMap(lru_.front()->key, &deferred);
   }
 
   void* Value(Handle* handle) override { return static_cast<Entry*>(handle)->value; }

@@ -109,6 +109,11 @@ impl FileError {
         self.unexpected_file().is_some() || self.is_not_found() || is_disk_error || is_custom
     }
 
+    /// Returns true if the process may not access the file.
+    pub fn is_permission_denied(&self) -> bool {
+        self.kind() == io::ErrorKind::PermissionDenied
+    }
+
     /// Returns true if the file system does not support the operation.
     pub fn is_unsupported(&self) -> bool {
         self.kind() == io::ErrorKind::Unsupported

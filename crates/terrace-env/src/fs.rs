@@ -380,6 +380,12 @@ pub trait WritableFile: Send {
     /// Appended data that is not durable yet may then be lost without an error of a later
     /// [`WritableFile::sync`].
     fn release_descriptor(&mut self) {}
+
+    /// Opens a file whose descriptor was released, before a write that must not fail halfway. A
+    /// process that has changed its user may have lost the permission.
+    fn acquire_descriptor(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Choice between mapped and appended logs. A mapped log takes its records by stores into memory,

@@ -188,6 +188,10 @@ impl<T: AppendTarget> WritableFile for SystemWritableFile<T> {
             self.target.release();
         }
     }
+
+    fn acquire_descriptor(&mut self) -> Result<()> {
+        self.target.open()
+    }
 }
 
 impl<T: AppendTarget> Drop for SystemWritableFile<T> {

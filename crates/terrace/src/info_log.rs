@@ -14,6 +14,12 @@ use crate::sync::{Arc, ForkLocks, ForkParticipant, ForkRank, Mutex, Weak, regist
 pub trait Logger: Send + Sync {
     /// Receives a line without its newline.
     fn log(&self, line: fmt::Arguments<'_>);
+
+    /// Receives a line of a program in another language, without its newline. The default
+    /// implementation replaces bytes that are no UTF-8.
+    fn log_bytes(&self, line: &[u8]) {
+        self.log(format_args!("{}", String::from_utf8_lossy(line)));
+    }
 }
 
 impl fmt::Debug for dyn Logger {
@@ -22,9 +28,11 @@ impl fmt::Debug for dyn Logger {
     }
 }
 
-/// Creates a file at `path`, which replaces an existing file, and returns a logger that writes to
-/// it. Anything at `path` that is not a regular file is an error. Each line begins with the time:
-/// `2026/11/21-20:44:03.000251 Recovering log #3`.
+/// Returns a logger that appends to the file at `path`, which is created if it does not exist. A
+/// file with several hard links is replaced. Anything at `path` that is not a regular file is an
+/// error. Each line begins with the time: `2026/11/21-20:44:03.000251 Recovering log #3`.
+///
+/// The logger keeps a descriptor of the file, and ignores errors of its writes.
 ///
 /// ```
 /// use terrace::{Env, Options, file_logger};
@@ -36,7 +44,7 @@ impl fmt::Debug for dyn Logger {
 /// # Ok::<(), terrace::Error>(())
 /// ```
 pub fn file_logger(env: &Env, path: &Path) -> Result<Arc<dyn Logger>> {
-    FileLogger::create(env, path)
+    FileLogger::append(env, path)
 }
 
 /// Logger that drops every line.
@@ -57,17 +65,22 @@ enum InfoLogFile {
     /// The first line creates the file `LOG` in this directory and renames an existing one to
     /// `LOG.old`.
     NotCreated(PathBuf),
-    Open(Box<dyn WritableFile>),
+    /// With `directory`, the file is the `LOG` of the database in this directory, and its
+    /// descriptor is released after each line.
+    Open { file: Box<dyn WritableFile>, directory: Option<PathBuf> },
     /// The logger drops lines: the file could not be created, or the database was closed before the
     /// first line.
     Disabled,
 }
 
 impl FileLogger {
-    /// Creates a file at `path`.
-    fn create(env: &Env, path: &Path) -> Result<Arc<dyn Logger>> {
-        let file = Mutex::new(InfoLogFile::Open(env.fs.create(path)?));
-        Ok(FileLogger::new(env, file))
+    /// Appends to the file at `path`.
+    fn append(env: &Env, path: &Path) -> Result<Arc<dyn Logger>> {
+        let file = match env.fs.open_append(path) {
+            Err(error) if error.is_unsupported() => env.fs.create(path)?,
+            opened => opened?,
+        };
+        Ok(FileLogger::new(env, Mutex::new(InfoLogFile::Open { file, directory: None })))
     }
 
     fn new(env: &Env, file: Mutex<InfoLogFile>) -> Arc<FileLogger> {
@@ -99,8 +112,19 @@ impl ForkParticipant for FileLogger {
 }
 
 impl InfoLogFile {
-    fn get_or_create(&mut self, env: &Env) -> Option<&mut Box<dyn WritableFile>> {
+    /// Forgets a file that the process cannot open again, so that the next line creates one: an
+    /// administrator has moved it, or the process has changed its user.
+    fn forget_lost_file(&mut self) {
+        if let InfoLogFile::Open { file, directory: Some(directory) } = self
+            && file.acquire_descriptor().is_err_and(|error| !error.is_resource_exhausted())
+        {
+            *self = InfoLogFile::NotCreated(std::mem::take(directory));
+        }
+    }
+
+    fn create_if_missing(&mut self, env: &Env) {
         if let InfoLogFile::NotCreated(directory) = self {
+            let directory = std::mem::take(directory);
             let [path, old] =
                 [FileName::InfoLog, FileName::OldInfoLog].map(|name| directory.join(name.to_string()));
             // Some file systems write the data of a renamed file at once if the rename replaces
@@ -109,23 +133,33 @@ impl InfoLogFile {
             // A directory with the name of the old log prevents the rename.
             let _ = env.fs.rename(&path, &old).or_else(|_| env.fs.remove(&path));
             // The database works without an info log.
-            *self = env.fs.create(&path).map_or(InfoLogFile::Disabled, InfoLogFile::Open);
-        }
-        match self {
-            InfoLogFile::Open(file) => Some(file),
-            _ => None,
+            *self = env
+                .fs
+                .create(&path)
+                .map_or(InfoLogFile::Disabled, |file| InfoLogFile::Open { file, directory: Some(directory) });
         }
     }
 }
 
 impl Logger for FileLogger {
     fn log(&self, line: fmt::Arguments<'_>) {
-        let text = format!("{} {line}\n", Timestamp(self.env.clock.wall_us()));
-        if let Some(file) = self.file.lock().get_or_create(&self.env) {
+        self.log_bytes(line.to_string().as_bytes());
+    }
+
+    fn log_bytes(&self, line: &[u8]) {
+        let mut text = format!("{} ", Timestamp(self.env.clock.wall_us())).into_bytes();
+        text.extend_from_slice(line);
+        text.push(b'\n');
+        let mut log = self.file.lock();
+        log.forget_lost_file();
+        log.create_if_missing(&self.env);
+        if let InfoLogFile::Open { file, directory } = &mut *log {
             // The database must not fail because its info log does, for example on a full disk.
-            let _ = file.append(text.as_bytes()).and_then(|()| file.flush());
-            // Lines are rare, and a process may have thousands of databases open.
-            file.release_descriptor();
+            let _ = file.append(&text).and_then(|()| file.flush());
+            if directory.is_some() {
+                // Lines are rare, and a process may have thousands of databases open.
+                file.release_descriptor();
+            }
         }
     }
 }
@@ -150,9 +184,10 @@ impl FileLock for InfoLogLock {
 impl Drop for InfoLogLock {
     /// Disables the creation of `LOG`. The field `lock` is dropped afterwards.
     fn drop(&mut self) {
-        let mut file = self.logger.file.lock();
-        if matches!(*file, InfoLogFile::NotCreated(_)) {
-            *file = InfoLogFile::Disabled;
+        match &mut *self.logger.file.lock() {
+            file @ InfoLogFile::NotCreated(_) => *file = InfoLogFile::Disabled,
+            InfoLogFile::Open { directory, .. } => *directory = None,
+            InfoLogFile::Disabled => {}
         }
     }
 }

@@ -363,7 +363,7 @@ extern "C" fn terrace_cxx_log_create(
 #[unsafe(no_mangle)]
 extern "C" fn terrace_cxx_log_line(log: &LoggerHandle, line: CxxSlice<'_>) {
     let line = line.as_slice();
-    run_or((), || log.log(format_args!("{}", String::from_utf8_lossy(line))));
+    run_or((), || log.log_bytes(line));
 }
 
 /// # Safety

@@ -104,6 +104,20 @@ fn tables_without_a_database() {
     check("tables");
 }
 
+/// Symptom: a daemon that root starts could not write any more after the first flush. Cause: a
+/// MANIFEST is opened again for each edit, and the process had changed its user. Guarantee: a new
+/// MANIFEST replaces one that the process may not open, and the lines of a logger stay in its file.
+#[cfg(target_os = "linux")]
+#[test]
+fn daemon_that_changes_its_user() {
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    if is_root && !is_emulated("an emulator changes the user of one thread only") {
+        check("daemon");
+    } else {
+        println!("NOT TESTED: a change of the user, which only root may do");
+    }
+}
+
 /// Sizes, offsets and virtual table slots, as the compiler sees them in our headers and in the
 /// system's.
 #[test]

@@ -187,10 +187,20 @@ fn static_libraries() {
                   if (status.ok()) status = db->Put(leveldb::WriteOptions(), \"key\", \"value\");\n\
                   std::puts(status.ToString().c_str());\n  delete db;\n  delete env;\n}\n";
     std::fs::write(&memory, text).unwrap();
+    // Templates of the C++ library with unique symbols, which the shim uses, too.
+    let templates = directory.path().join("templates.cc");
+    let text = "#include <cstdio>\n#include <memory>\n#include <string>\n#include \"leveldb/db.h\"\n\
+                int main(int argc, char**) {\n  auto options = std::make_shared<leveldb::Options>();\n\
+                  leveldb::DB* db;\n  leveldb::Status status = leveldb::DB::Open(*options, \"missing\", &db);\n\
+                  std::puts((std::to_string(argc) + (status.ok() ? \" open\" : \" error\")).c_str());\n}\n";
+    std::fs::write(&templates, text).unwrap();
     let consumer = crate_dir().join("tests/consumer");
-    for (source, expected) in
-        [(consumer.join("in_c.c"), IN_C), (consumer.join("in_cxx.cc"), IN_CXX), (memory, "OK\n")]
-    {
+    for (source, expected) in [
+        (consumer.join("in_c.c"), IN_C),
+        (consumer.join("in_cxx.cc"), IN_CXX),
+        (memory, "OK\n"),
+        (templates, "1 error\n"),
+    ] {
         let program = directory.path().join("program");
         let object = directory.path().join("program.o");
         let is_c = source.extension().is_some_and(|e| e == "c");

@@ -107,6 +107,7 @@ impl DbInner {
         mut edit: VersionEdit,
         needs_marker: bool,
     ) -> std::result::Result<(), CommitError> {
+        manifest.acquire_descriptor();
         if manifest.needs_rotation(needs_marker) {
             let number = self.new_file_number();
             edit.next_file_number = Some(self.next_file_number.load(Ordering::Relaxed));

@@ -156,6 +156,16 @@ impl Manifest {
         self.number
     }
 
+    /// Opens the descriptor of the MANIFEST. If the process may not, because it has changed its
+    /// user since, the next edit starts a new MANIFEST.
+    pub(crate) fn acquire_descriptor(&mut self) {
+        let opened = self.current.as_mut().map(|open| open.file.acquire_descriptor());
+        // Any other error is that of the next append.
+        if matches!(opened, Some(Err(error)) if error.is_permission_denied()) {
+            self.current = None;
+        }
+    }
+
     /// Returns true if the next edit starts a new MANIFEST, for a database that needs the marker or
     /// does not.
     pub(crate) fn needs_rotation(&self, needs_marker: bool) -> bool {
@@ -177,8 +187,10 @@ impl Manifest {
     }
 
     /// Appends the statement that `log` is closed, without a sync: if a power cut removes it, the
-    /// next open recovers the log as after a crash.
+    /// next open recovers the log as after a crash. So does a process that may not open the
+    /// MANIFEST again.
     pub(crate) fn record_close(&mut self, log: ClosedLog) -> Result<()> {
+        self.acquire_descriptor();
         let Some(open) = &mut self.current else { return Ok(()) };
         let mut edit = VersionEdit::default();
         edit.compact_pointers.push(ManifestMark::Closed(log).to_compact_pointer());

@@ -96,12 +96,23 @@ impl UserEnv {
     }
 }
 
+/// Returns true if the environment passes on the text of a system that has no space. A status has
+/// no number, and `EnvWrapper` passes on those of `Env::Default()`.
+fn is_no_space(error: &StatusError) -> bool {
+    [libc::ENOSPC, libc::EDQUOT, libc::EFBIG].into_iter().any(|code| {
+        let known = io::Error::from_raw_os_error(code).to_string();
+        // The number follows in parentheses.
+        known.split(" (os error").next().is_some_and(|known| error.message.contains(known))
+    })
+}
+
 /// Creates an error of operation `op` on `path`, with the kind and the text of the environment's
 /// error.
 pub(super) fn file_error(op: &'static str, path: &Path, error: StatusError) -> FileError {
     let kind = match error.kind {
         ErrorKind::NotFound => io::ErrorKind::NotFound,
         ErrorKind::NotSupported => io::ErrorKind::Unsupported,
+        _ if is_no_space(&error) => io::ErrorKind::StorageFull,
         _ => io::ErrorKind::Other,
     };
     file_error_of_kind(op, path, kind, error)
