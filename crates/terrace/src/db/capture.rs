@@ -83,10 +83,17 @@ impl DbInner {
         Ok(CapturedLog { number, len, file })
     }
 
-    /// Captures the state that the replay of the logs has found. It never changes.
+    /// Captures the state that the replay of the logs has found. Only a follower changes it.
     fn capture_read_only(&self) -> DatabaseCapture {
-        let version_set = self.state.lock().version_set.clone();
-        let read_state = self.read_state.current();
+        // A follower installs both under this lock.
+        let state = self.state.lock();
+        let mut version_set = state.version_set.clone();
+        let read_state = Arc::clone(&self.read_state.current());
+        drop(state);
+        if let Some(sequence) = read_state.followed_sequence {
+            // That of the tables alone would hide the memtables.
+            version_set.last_sequence = sequence;
+        }
         let newest_first = [&read_state.memtable].into_iter().chain(&read_state.immutable_memtables);
         let mut memtables: Vec<_> = newest_first.map(Arc::clone).collect();
         memtables.reverse();

@@ -235,6 +235,10 @@ impl DbInner {
         {
             return Err(not_applied(self.database_overlap_error(tables, &key)));
         }
+        if writer.watches.ingests() != watch.ingests() {
+            // The watch does not see the keys of another ingest.
+            self.check_ingest_overlap(tables).map_err(not_applied)?;
+        }
         self.sync_wal_to(self.wal_sync.last_write()).map_err(not_applied)?;
         let finished: Vec<FinishedTable> = tables.iter().map(|new| new.table.clone()).collect();
         let install = || {
@@ -254,7 +258,10 @@ impl DbInner {
             if mutant!(IngestUnderSnapshot) { Some(install()) } else { self.snapshots.if_empty(install) };
         match installed {
             None => Ok(false),
-            Some(Ok(())) => Ok(true),
+            Some(Ok(())) => {
+                writer.watches.note_ingest();
+                Ok(true)
+            }
             Some(Err(error)) => Err(self.refuse_writes_after(error)),
         }
     }

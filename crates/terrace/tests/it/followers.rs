@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use terrace::{Db, Env, Error, ErrorKind, FollowOptions, Options, ReadOptions, RepairOptions, WriteBatch};
+use terrace::{
+    Db, Env, Error, ErrorKind, FollowOptions, Options, ReadOptions, RepairOptions, WriteBatch, verify,
+};
 #[cfg(unix)]
 use terrace_env::SystemFs;
 use terrace_testkit::SetOnDrop;
@@ -138,6 +140,30 @@ fn snapshots_and_iterators_hold_their_state() {
     // A snapshot of another database, as everywhere.
     let other = follow(&path, &options);
     assert_eq!(other.get_with("count", &options_then).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+/// Symptom: the checkpoint of a follower showed only the flushed writes to LevelDB and to other
+/// followers. Cause: its MANIFEST had the sequence number of the last flush. Guarantee: the copy has
+/// the state that the follower showed.
+#[test]
+fn checkpoint_of_a_follower_holds_its_state() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let options = Options::default().create_if_missing(true);
+    let db = Db::open(at("db"), &options).unwrap();
+    db.put("a", "").unwrap();
+    db.flush().unwrap();
+    (0..5).for_each(|n| db.put(format!("k{n}"), "").unwrap());
+    let follower = follow(at("db"), &options);
+    assert_eq!(follower.checkpoint(at("copy")).unwrap(), 6);
+    assert!(verify(at("copy"), &options).unwrap().is_clean());
+    assert_eq!(follow(at("copy"), &options).iter().count(), 6);
+    if let Some(stock) = stock_leveldb_or_skip() {
+        let copy = stock.open(&at("copy"), &Settings::default()).unwrap();
+        for key in ["a", "k0", "k4"] {
+            assert!(copy.get(key.as_bytes(), None).unwrap().is_some(), "{key}");
+        }
+    }
 }
 
 #[test]

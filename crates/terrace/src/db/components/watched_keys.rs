@@ -65,6 +65,8 @@ impl WatchedKeys {
 pub(crate) struct WatchList {
     watches: Vec<Watch>,
     last_id: u64,
+    /// Number of ingests since the database was opened.
+    ingests: u64,
 }
 
 struct Watch {
@@ -92,6 +94,16 @@ impl WatchList {
     pub(crate) fn remove(&mut self, id: u64) -> Option<Vec<u8>> {
         let index = self.watches.iter().position(|watch| watch.id == id)?;
         self.watches.swap_remove(index).written_key
+    }
+
+    /// Notes that tables were ingested. A table may have many keys, so no watch notes them.
+    pub(crate) fn note_ingest(&mut self) {
+        self.ingests += 1;
+    }
+
+    /// Number of ingests so far.
+    pub(crate) fn ingests(&self) -> u64 {
+        self.ingests
     }
 
     /// Notes a write of `keys`.

@@ -143,12 +143,19 @@ pub(in crate::db) struct WatchGuard<'a> {
     id: Option<u64>,
     /// Last sequence number before the watch.
     last_sequence: SequenceNumber,
+    /// Number of ingests before the watch.
+    ingests: u64,
 }
 
 impl WatchGuard<'_> {
     /// Returns the last sequence number before the watch.
     pub(in crate::db) fn last_sequence(&self) -> SequenceNumber {
         self.last_sequence
+    }
+
+    /// Returns the number of ingests before the watch.
+    pub(in crate::db) fn ingests(&self) -> u64 {
+        self.ingests
     }
 
     /// Ends the watch. Returns the key that another writer wrote meanwhile, if one did.
@@ -259,7 +266,8 @@ impl DbInner {
         let mut commit = self.commit.lock();
         let writer = commit.as_mut().ok_or_else(|| self.closed_error())?;
         let id = writer.watches.add(keys);
-        Ok(WatchGuard { db: self, id: Some(id), last_sequence: writer.last_sequence })
+        let ingests = writer.watches.ingests();
+        Ok(WatchGuard { db: self, id: Some(id), last_sequence: writer.last_sequence, ingests })
     }
 
     /// Returns a conflict if a write that is visible now does not fit `condition`.
