@@ -160,7 +160,9 @@ impl TableStage {
                 Err(error)
             }
             Err(CommitError::Indeterminate(error)) => {
-                // The MANIFEST may name the tables. The next open removes them if it does not.
+                // The MANIFEST may name the tables. The next one decides it.
+                let numbers = tables.iter().map(|new| new.table.file.number);
+                inner.manifest.lock().add_undecided_tables(numbers);
                 self.files.lock().retain(|file| !matches!(file, FileName::Table(_)));
                 Err(error)
             }

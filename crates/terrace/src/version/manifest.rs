@@ -59,6 +59,8 @@ pub(crate) struct Manifest {
     /// Open file. It is None before the first edit and after a failed edit; then the next edit
     /// starts a new MANIFEST.
     current: Option<OpenManifest>,
+    /// New tables of edits that may have taken effect. The next MANIFEST decides it.
+    undecided_tables: Vec<u64>,
 }
 
 /// Open MANIFEST file.
@@ -86,6 +88,7 @@ impl Manifest {
             log_method: LogWriteMethod::Appended,
             is_marked: false,
             current: None,
+            undecided_tables: Vec::new(),
         }
     }
 
@@ -230,9 +233,9 @@ impl Manifest {
         self.current = None;
         let old = std::mem::replace(&mut self.number, number);
         let snapshot = self.marked(&snapshot);
-        let edit = self.marked(edit);
+        let edit = &self.marked(edit);
         self.number = old;
-        let created = self.create_file(&path, &snapshot, &edit).map_err(CommitError::NotApplied);
+        let created = self.create_file(&path, &snapshot, edit).map_err(CommitError::NotApplied);
         let switched =
             created.and_then(|open| set_current_file(&self.env, &self.directory, number).map(|()| open));
         let mut open = switched.inspect_err(|error| {
@@ -248,7 +251,26 @@ impl Manifest {
             // If the removal fails, the next open removes the leftover file.
             let _ = self.env.fs.remove(&self.path(old));
         }
+        self.remove_undecided_tables(&[&snapshot, edit]);
         Ok(())
+    }
+
+    /// Records tables of a compaction or an ingest after [`CommitError::Indeterminate`]. The caller
+    /// does not install them again.
+    pub(crate) fn add_undecided_tables(&mut self, tables: impl Iterator<Item = u64>) {
+        self.undecided_tables.extend(tables);
+    }
+
+    /// Removes the undecided tables that `edits`, the whole new MANIFEST, do not name. A repair
+    /// would take them for live ones.
+    fn remove_undecided_tables(&mut self, edits: &[&VersionEdit]) {
+        for number in self.undecided_tables.drain(..) {
+            let is_live =
+                edits.iter().any(|edit| edit.new_files.iter().any(|(_, file)| file.number == number));
+            if !is_live {
+                let _ = self.env.fs.remove(&self.directory.join(FileName::Table(number).to_string()));
+            }
+        }
     }
 
     /// Creates the MANIFEST `number` of a copied database, whose only edits are `snapshot`, `edit`

@@ -174,8 +174,14 @@ impl DbInner {
             },
         );
         installed.map_err(|error| {
-            if matches!(error, CommitError::NotApplied(_)) {
-                compaction::remove_tables(&self.options.env, &self.directory, &output.tables);
+            match error {
+                CommitError::NotApplied(_) => {
+                    compaction::remove_tables(&self.options.env, &self.directory, &output.tables);
+                }
+                CommitError::Indeterminate(_) => {
+                    let numbers = output.tables.iter().map(|table| table.file.number);
+                    self.manifest.lock().add_undecided_tables(numbers);
+                }
             }
             error.into_error()
         })
