@@ -54,6 +54,17 @@ pub(crate) struct DatabaseArgs {
     pub(crate) comparator: ComparatorArg,
 }
 
+/// Returns an error if `path` is inside of the directory `database`, where a command would create
+/// files beside those of the database.
+pub(crate) fn check_outside(path: &Path, database: &Path) -> CommandResult {
+    let [inner, outer] = [path, database].map(|path| std::path::absolute(path).unwrap_or(path.to_path_buf()));
+    if inner != outer && inner.starts_with(outer) {
+        let (path, database) = (path.display(), database.display());
+        return Err(Failure::Database(format!("{path}: is inside of the database {database}")));
+    }
+    Ok(())
+}
+
 /// Argument that names the comparator. The default is the comparator of the database.
 #[derive(Args, Default)]
 pub(crate) struct ComparatorArg {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use terrace::{BackupInfo, Backups, ErrorKind, Options};
 
 use crate::cli::Run;
-use crate::database::{ComparatorArg, DamageArgs, DatabaseArgs};
+use crate::database::{ComparatorArg, DamageArgs, DatabaseArgs, check_outside};
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
 use crate::{entry_format, terminal, units};
@@ -79,6 +79,8 @@ impl Backup {
         let dir = self.database.unwrap_or_default();
         let database = DatabaseArgs { dir, comparator: self.comparator };
         let db = database.open_read_only(&self.damage)?;
+        // Before the directory of the backups is created.
+        check_outside(&self.backups, &database.dir)?;
         let options = database.options_for_reading().create_if_missing(true);
         let backups = Backups::open(&self.backups, &options).map_err(failure)?;
         let mut progress = Progress::bytes("backing up", Some(0));

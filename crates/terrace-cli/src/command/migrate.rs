@@ -18,6 +18,7 @@ use terrace_store::migrate::{Reconciled, copy, digest, reconcile, transfer_chang
 use terrace_store::{OpenOptions, Store, StoreSnapshot, is_address, open};
 
 use crate::cli::Run;
+use crate::database::check_outside;
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
 use crate::{terminal, units};
@@ -52,6 +53,9 @@ impl Run for Migrate {
         let to = address_of(&self.to);
         if from == to {
             return Err(Failure::Usage("FROM and TO are the same".into()));
+        }
+        if let (Some(source), Some(target)) = (from.strip_prefix("local:"), to.strip_prefix("local:")) {
+            check_outside(target.as_ref(), source.as_ref())?;
         }
         let source = open(&from, &OpenOptions::default().read_only(true))?;
         let target = open(&to, &OpenOptions::default().create_if_missing(true))?;

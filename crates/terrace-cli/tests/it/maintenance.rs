@@ -183,6 +183,9 @@ fn backup_checks_its_arguments() {
     trial.run("backup rotate backups").assert_contains(2, &["rotate"]);
     trial.run("backup create db db").assert_contains(3, &["db: is a database, expected backups"]);
     trial.run("backup create db/backups db").assert_contains(3, &["is inside of the database"]);
+    assert!(!trial.path("db/backups").exists());
+    trial.run("migrate db local:db/copy").assert_contains(3, &["is inside of the database"]);
+    assert!(!trial.path("db/copy").exists());
 }
 
 #[test]

@@ -229,23 +229,29 @@ impl Backups {
         self.directory.join(TABLES_DIR)
     }
 
-    /// Returns the identifiers of the backups, in ascending order. Reads no list.
+    fn current_path(&self, id: u64) -> PathBuf {
+        self.backup_path(id).join(FileName::Current.to_string())
+    }
+
+    /// Returns the identifiers of the backups, in ascending order. Reads no list. A backup whose
+    /// list is missing is a damaged one.
     ///
     /// # Errors
     ///
     /// The directory cannot be read.
     pub fn ids(&self) -> Result<Vec<u64>> {
-        let mut ids = Vec::new();
+        let mut ids = BTreeSet::new();
         for name in self.env.fs.list(&self.directory)? {
-            let Some(id) = name.to_str().and_then(|name| parse_id(name.strip_suffix(LIST_SUFFIX)?)) else {
-                continue;
-            };
-            if self.env.fs.is_dir(&self.backup_path(id))? {
-                ids.push(id);
+            let Some(name) = name.to_str() else { continue };
+            let list_id = name.strip_suffix(LIST_SUFFIX).and_then(parse_id);
+            if let Some(id) = list_id.or_else(|| parse_id(name))
+                && (list_id.is_none() || self.env.fs.is_dir(&self.backup_path(id))?)
+                && (list_id.is_some() || self.env.fs.exists(&self.current_path(id))?)
+            {
+                ids.insert(id);
             }
         }
-        ids.sort_unstable();
-        Ok(ids)
+        Ok(ids.into_iter().collect())
     }
 
     fn lists(&self) -> Result<Vec<BackupList>> {
@@ -254,6 +260,10 @@ impl Backups {
 
     pub(super) fn read_list(&self, id: u64) -> Result<BackupList> {
         let path = self.list_path(id);
+        if !self.env.fs.exists(&path)? && self.env.fs.exists(&self.current_path(id))? {
+            // A call writes the list before the backup gets its name, and removes it afterwards.
+            return Err(Error::corruption(&path, None, "is missing".to_owned()));
+        }
         if !self.env.fs.is_dir(&self.backup_path(id))? || !self.env.fs.exists(&path)? {
             let path = self.directory.display();
             return Err(Error::NotFound(format!("{path}: no backup {id}")));

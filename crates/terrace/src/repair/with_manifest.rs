@@ -141,7 +141,8 @@ impl RepairJob<'_> {
         };
         let mut sequence_check = new_check();
         let log_problems = inspect_logs(&self.output, &logs, &mut sequence_check)?;
-        let mut changes = false;
+        let log_missing = self.reports_missing_log(recovered);
+        let mut changes = log_missing;
         if newest > sequence_check.last_sequence {
             let message = format!(
                 "last sequence number {}, expected at least {newest}, the largest in a table",
@@ -155,7 +156,7 @@ impl RepairJob<'_> {
         self.report.problems.extend(log_problems);
         // Terrace checks the logs of its own manifests more strictly, and a new manifest is one of
         // those.
-        if logs_damaged || ((tables_changed || changes) && !recovered.is_written_by_terrace) {
+        if logs_damaged || log_missing || ((tables_changed || changes) && !recovered.is_written_by_terrace) {
             self.new_manifest.last_sequence =
                 self.new_manifest.last_sequence.max(sequence_check.last_sequence);
             levels[0].extend(self.convert_logs_to_tables(&logs, new_check())?);
@@ -167,6 +168,19 @@ impl RepairJob<'_> {
             self.new_manifest.prev_log_number = set.prev_log_number;
         }
         Ok(changes)
+    }
+
+    /// Reports the log of the manifest if it is missing. Returns whether it is. A manifest of
+    /// LevelDB may name a log that LevelDB has not created yet.
+    fn reports_missing_log(&mut self, recovered: &ManifestRecovery) -> bool {
+        let log = FileName::Log(recovered.version_set.log_number);
+        let is_missing =
+            recovered.is_written_by_terrace && log != FileName::Log(0) && !self.files.contains(&log);
+        if is_missing {
+            self.report_problem(log, "is missing");
+            self.report_action(format!("{log}: writes stored only in this log are lost"));
+        }
+        is_missing
     }
 
     /// Archives log 0. It was obsolete while `prev_log_number` was another log. A manifest without

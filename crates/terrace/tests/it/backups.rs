@@ -211,6 +211,25 @@ fn damaged_list_hides_no_other_backup() {
     assert_eq!(entries(&Db::open("restored", &options).unwrap()), entries(&db));
 }
 
+/// Symptom: a backup without its list was in no report, and the next call removed its tables.
+/// Guarantee: it is a damaged backup, and its tables stay.
+#[test]
+fn missing_list_is_damage() {
+    let (_, options) = options_in_memory();
+    let db = Db::open("db", &options).unwrap();
+    fill(&db, 100, 1);
+    let backups = Backups::open("backups", &options).unwrap();
+    backups.create(&db).unwrap();
+    drop(backups);
+    options.env.fs.remove("backups/000001.files".as_ref()).unwrap();
+    let backups = Backups::open("backups", &options).unwrap();
+    assert_eq!(backups.ids().unwrap(), [1]);
+    let error = backups.info(1).unwrap_err();
+    assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains("000001.files"), "{error}");
+    assert_eq!(names(&options, "backups/tables").len(), 1);
+    assert_eq!(backups.create(&db).unwrap().id, 2);
+}
+
 /// Regression: a list was read as a whole, and files before the comparison of their sizes. A file
 /// may be a hole of terabytes.
 #[cfg(target_os = "linux")]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use terrace::{Env, RepairOptions, repair, verify};
+use terrace::{Db, Env, Options, RepairOptions, repair, verify};
 use terrace_testkit::differential::{DatabaseUnderTest, Workload, compare_contents, seeds};
 use terrace_testkit::model::Model;
 use terrace_testkit::rng::Rng;
@@ -54,6 +54,31 @@ fn open(
         }
         None => Box::new(TerraceUnderTest::open(path, settings, &Env::system()).unwrap()),
     }
+}
+
+/// Symptom: `terrace verify` advised a repair of a database without its log, and the repair found
+/// nothing. Guarantee: the repair reports the log, and the repaired database is intact.
+#[test]
+fn missing_log() {
+    let options = Options::default().create_if_missing(true).env(Env::in_memory());
+    let db = Db::open("db", &options).unwrap();
+    db.put("a", "1").unwrap();
+    db.flush().unwrap();
+    db.put("b", "2").unwrap();
+    db.close().unwrap();
+    for name in options.env.fs.list("db".as_ref()).unwrap() {
+        if name.to_string_lossy().ends_with(".log") {
+            options.env.fs.remove(&Path::new("db").join(name)).unwrap();
+        }
+    }
+    let found = verify("db", &options).unwrap().problems;
+    let report = repair("db", &options, &RepairOptions::default()).unwrap();
+    assert_eq!(report.problems, found);
+    assert!(report.changed && found.len() == 1, "{report}");
+    assert!(verify("db", &options).unwrap().is_clean());
+    let db = Db::open("db", &options).unwrap();
+    assert_eq!(db.recovery().damage.len(), 0);
+    assert_eq!((db.get("a").unwrap(), db.get("b").unwrap()), (Some(b"1".to_vec()), None));
 }
 
 /// Random histories, written by LevelDB or by Terrace; then each kind of damage, a repair, and a
