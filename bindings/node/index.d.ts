@@ -156,12 +156,12 @@ export interface Stats {
   [counter: string]: number
 }
 
-declare interface ReadOptions {
+export interface ReadOptions {
   /** Set to false to add no blocks to the cache. */
   fillCache?: boolean | undefined
 }
 
-declare interface WriteOptions {
+export interface WriteOptions {
   /** Resolves only when the write is durable. */
   sync?: boolean | undefined
 }

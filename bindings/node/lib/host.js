@@ -11,6 +11,9 @@ const NO_FILL_CACHE = 1
 const VALUE_AS_BUFFER = 2
 const ONLY_EXISTENCE = 4
 
+/** Returns the length of an encoded key or value. The native part refuses one that is none. */
+const lengthOf = bytes => bytes?.length ?? 0
+
 /**
  * An open native database, and the choice of the thread that answers a call.
  *
@@ -64,13 +67,13 @@ class Host {
   }
 
   put (key, value, options) {
-    const mayTry = this.#mayWrite(key.length + value.length, options)
+    const mayTry = this.#mayWrite(lengthOf(key) + lengthOf(value), options)
     if (mayTry && binding.tryPut(this.db, key, value)) return
     return this.#queue(batch => binding.batchPut(batch, key, value), options, mayTry)
   }
 
   del (key, options) {
-    const mayTry = this.#mayWrite(key.length, options)
+    const mayTry = this.#mayWrite(lengthOf(key), options)
     if (mayTry && binding.tryDel(this.db, key)) return
     return this.#queue(batch => binding.batchDel(batch, key), options, mayTry)
   }
@@ -128,7 +131,7 @@ class Host {
 
   #read (key, flags, snapshot) {
     if (!this.#usesMainThread) return this.#readOnWorker([key], flags, snapshot).then(first)
-    if (!mayAnswer(key.length)) return this.#readInNextTurn(key, flags, snapshot)
+    if (!mayAnswer(lengthOf(key))) return this.#readInNextTurn(key, flags, snapshot)
     const value = this.#tryGet(key, flags, snapshot)
     if (value === null) return this.#readOnWorker([key], flags, snapshot).then(first)
     if (value !== undefined) count(value.length ?? 0)

@@ -41,7 +41,7 @@ const noop = () => {}
 
 /** Returns the smallest key after `key`. */
 function after (key) {
-  return typeof key === 'string' ? key + '\0' : Buffer.concat([key, ZERO])
+  return typeof key === 'string' ? key + '\0' : Buffer.concat([Buffer.from(key.buffer, key.byteOffset, key.byteLength), ZERO])
 }
 
 /**

@@ -108,6 +108,12 @@ impl Drop for Handle {
     }
 }
 
+/// Calls `close` without the interpreter lock, for a destructor: the state of an iterator may wait
+/// for a thread of the engine that calls a comparator in Python.
+pub(crate) fn close_detached(close: impl Fn() + Send + Sync) {
+    Python::try_attach(|py| py.detach(&close)).unwrap_or_else(&close);
+}
+
 /// Database that stays open for one call.
 pub(crate) struct OpenDb(Guard<Option<Arc<Db>>>);
 

@@ -9,7 +9,7 @@ use terrace_sync::{Arc, Mutex, Weak};
 use crate::arguments::{joined, prefix_end};
 use crate::cursor::{Cursor, FetchError, set_bounds};
 use crate::error::Result;
-use crate::handle::{Closable, Handle, iterator_closed};
+use crate::handle::{Closable, Handle, close_detached, iterator_closed};
 use crate::results::{no_memory, to_object};
 
 /// Arguments of `iterator` of plyvel's classes.
@@ -309,5 +309,6 @@ impl PyIterator {
 impl Drop for PyIterator {
     fn drop(&mut self) {
         self.handle.unregister(self.id);
+        close_detached(|| self.cursor.close());
     }
 }

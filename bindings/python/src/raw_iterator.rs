@@ -6,7 +6,7 @@ use terrace::{DbIterator, ReadOptions};
 use terrace_sync::{Arc, Mutex, Weak};
 
 use crate::error::{IteratorInvalidError, Result};
-use crate::handle::{Closable, Handle, iterator_closed};
+use crate::handle::{Closable, Handle, close_detached, iterator_closed};
 use crate::results::{to_object, to_vec};
 
 /// Iterator that the close of its database ends.
@@ -151,5 +151,6 @@ impl PyRawIterator {
 impl Drop for PyRawIterator {
     fn drop(&mut self) {
         self.handle.unregister(self.id);
+        close_detached(|| self.iter.close());
     }
 }

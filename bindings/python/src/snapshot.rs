@@ -8,7 +8,7 @@ use terrace_sync::{Arc, Mutex};
 use crate::arguments::joined;
 use crate::db::{get_value, read_options};
 use crate::error::{ClosedError, Result};
-use crate::handle::Handle;
+use crate::handle::{Handle, close_detached};
 use crate::iterator::PyIterator;
 use crate::raw_iterator::PyRawIterator;
 
@@ -82,7 +82,10 @@ impl PySnapshot {
 
     /// Releases the snapshot. Later reads of it fail.
     fn close(&self) {
-        self.snapshot.lock().take();
+        close_detached(|| {
+            let snapshot = self.snapshot.lock().take();
+            drop(snapshot);
+        });
     }
 
     /// Same as `close`.
@@ -104,5 +107,11 @@ impl PySnapshot {
         let _ = (exc_type, exc_val, exc_tb);
         self.close();
         false
+    }
+}
+
+impl Drop for PySnapshot {
+    fn drop(&mut self) {
+        self.close();
     }
 }

@@ -7,7 +7,7 @@ use terrace_sync::{Arc, Mutex, Weak};
 
 use crate::arguments::{ValueBytes, seconds};
 use crate::error::{ClosedError, ConflictError, Result};
-use crate::handle::{Closable, Handle, closed};
+use crate::handle::{Closable, Handle, close_detached, closed};
 use crate::results::{to_object, to_vec};
 
 /// Number of conflicts after which `transact` takes locks.
@@ -215,6 +215,7 @@ impl PyTransaction {
 impl Drop for PyTransaction {
     fn drop(&mut self) {
         self.handle.unregister(self.id);
+        close_detached(|| self.transaction.close());
     }
 }
 

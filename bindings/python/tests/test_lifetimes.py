@@ -487,3 +487,28 @@ def test_no_memory_for_large_values(path, run_python):
     """
     completed = run_python(program, path)
     assert (completed.stdout, completed.returncode) == ("done\n", 0), completed.stderr
+
+
+def test_forgotten_iterators_of_a_comparator(path, run_python):
+    """An iterator that dies waits for a compaction, which may wait for the comparator: no deadlock."""
+    program = """
+        import random, sys, threading
+        import terrace
+        compare = lambda a, b: (a > b) - (a < b)
+        db = terrace.DB(sys.argv[1], create_if_missing=True, comparator=compare, comparator_name=b"c",
+                        write_buffer_size=65536)
+        def work(number):
+            for i in range(1500):
+                db.put(b"%d-%d" % (number, random.randrange(2000)), b"x" * 200)
+                if i % 100 == 0:
+                    list(db.iterator(start=b"%d-5" % number, stop=b"%d-6" % number))
+                    db.snapshot()
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        db.close()
+        print("done")
+    """
+    for run in range(3):
+        completed = run_python(program, f"{path}-{run}")
+        assert (completed.stdout, completed.returncode) == ("done\n", 0), completed.stderr

@@ -57,10 +57,11 @@ pub(crate) struct DatabaseArgs {
 /// Returns an error if `path` is inside of the directory `database`, where a command would create
 /// files beside those of the database.
 pub(crate) fn check_outside(path: &Path, database: &Path) -> CommandResult {
-    let [inner, outer] = [path, database].map(|path| std::path::absolute(path).unwrap_or(path.to_path_buf()));
+    let inner = std::path::absolute(path).unwrap_or(path.to_path_buf());
+    let outer = std::path::absolute(database).unwrap_or(database.to_path_buf());
     if inner != outer && inner.starts_with(outer) {
-        let (path, database) = (path.display(), database.display());
-        return Err(Failure::Database(format!("{path}: is inside of the database {database}")));
+        let database = database.display();
+        return Err(Failure::Database(format!("{}: is inside of the database {database}", path.display())));
     }
     Ok(())
 }

@@ -65,8 +65,8 @@ enum InfoLogFile {
     /// The first line creates the file `LOG` in this directory and renames an existing one to
     /// `LOG.old`.
     NotCreated(PathBuf),
-    /// With `directory`, the file is the `LOG` of the database in this directory, and its
-    /// descriptor is released after each line.
+    /// File of a program, or, if there is a directory, the file `LOG` of the database in it. The
+    /// descriptor of a `LOG` is released after each line.
     Open { file: Box<dyn WritableFile>, directory: Option<PathBuf> },
     /// The logger drops lines: the file could not be created, or the database was closed before the
     /// first line.

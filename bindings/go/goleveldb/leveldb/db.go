@@ -163,6 +163,9 @@ func (sizes Sizes) Sum() (sum int64) {
 
 // SizeOf estimates the number of file bytes of each range. Entries in memory do not count.
 func (db *DB) SizeOf(ranges []util.Range) (Sizes, error) {
+	if err := db.closedError(); err != nil {
+		return nil, err
+	}
 	sizes := make(Sizes, 0, len(ranges))
 	for _, r := range ranges {
 		size, err := db.db.ApproximateSize(r.Start, r.Limit)

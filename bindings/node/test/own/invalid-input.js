@@ -177,3 +177,25 @@ test('a missing native part, and a platform without one', t => {
   t.ok(other.includes('no native part for linux-riscv64-gnu. It has one for: linux-x64-gnu'), other)
   t.end()
 })
+
+test('bounds that are typed arrays of any kind', async t => {
+  const db = new TerraceLevel(temporaryDirectory(), { keyEncoding: 'view' })
+  await db.put(new Uint8Array([1, 0, 1]), 'a')
+  for (const bound of [new Uint16Array([1]), new DataView(new ArrayBuffer(2)), new Uint8ClampedArray(2)]) {
+    t.is((await db.keys({ gt: bound }).all()).length, 1)
+    t.is((await db.keys({ lte: bound }).all()).length, 0)
+  }
+  await db.close()
+})
+
+test('an encoding that returns nothing', async t => {
+  const db = new TerraceLevel(temporaryDirectory(), { keyEncoding: 'json', valueEncoding: 'json' })
+  await db.open()
+  for (const call of [
+    () => db.put('a', () => 1), () => db.put(() => 1, 'a'), () => db.del(() => 1), () => db.get(() => 1),
+    () => db.has(() => 1), () => db.batch([{ type: 'put', key: 'a', value: () => 1 }])
+  ]) {
+    t.is(await codeOf(call()), 'ERR_INVALID_ARG_TYPE', String(call))
+  }
+  await db.close()
+})

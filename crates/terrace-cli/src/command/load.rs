@@ -72,7 +72,8 @@ enum BulkMode {
 /// Format of the input, or automatic detection.
 #[derive(Clone, Copy, ValueEnum)]
 enum InputFormat {
-    /// Detected from the file's name (.tsv, .jsonl, .ndjson, .hex, also with .gz or .zst); otherwise JSON Lines if the file begins with a brace, or TSV
+    /// Detected from the file's name, such as x.tsv, x.jsonl, x.hex or x.tsv.gz; otherwise JSON
+    /// Lines if the file begins with a brace, or TSV
     Auto,
     /// Key, tab, value; \t \n \\ \xNN for bytes that are not readable text
     Tsv,

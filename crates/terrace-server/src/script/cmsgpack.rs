@@ -199,7 +199,8 @@ impl<'a> Unpacker<'a> {
             0xc2 | 0xc3 => Value::Boolean(kind == 0xc3),
             0xca => Value::Number(f64::from(f32::from_bits(self.number(4)? as u32))),
             0xcb => Value::Number(f64::from_bits(self.number(8)?)),
-            0xcc..=0xcf => Value::Number(self.number(len_bytes(0xcc))? as f64),
+            // Redis takes the numbers from 2^63 on for negative ones.
+            0xcc..=0xcf => Value::Number(self.number(len_bytes(0xcc))? as i64 as f64),
             0xd0..=0xd3 => Value::Number(self.signed(len_bytes(0xd0))?),
             0xa0..=0xbf => self.string(usize::from(kind & 31))?,
             0xc4..=0xc6 => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use terrace::{Db, Options};
 
 use crate::client::Client;
-use crate::server::Server;
+use crate::server::{Server, with_client};
 
 /// Number of members of a large value, more than a worker reads in one turn.
 const LARGE: usize = 3000;
@@ -186,4 +186,20 @@ fn raw_layout_refuses() {
         let reply = client.run(line);
         assert!(reply.starts_with("-ERR not in raw mode") || line.starts_with("ZUNION"), "{line}: {reply}");
     }
+}
+
+/// Symptom: ZREMRANGEBYLEX removed members of other scores before its begin. Cause: `+` was the end
+/// of all scores. Guarantee: it ends the lowest score.
+#[test]
+fn ranges_of_members_with_different_scores() {
+    with_client(|client| {
+        client.check(&[
+            ("ZADD z 3 c 4 d 5 e", ":3"),
+            ("ZLEXCOUNT z [zz +", ":0"),
+            ("ZRANGEBYLEX z [c +", "['c']"),
+            ("ZRANGEBYLEX z - +", "['c' 'd' 'e']"),
+            ("ZREMRANGEBYLEX z [zz +", ":0"),
+            ("ZREMRANGEBYLEX z - +", ":3"),
+        ]);
+    });
 }

@@ -107,8 +107,8 @@ impl ManifestRecovery {
             }
             opened => opened?,
         };
-        // Finds the edits after a damaged one, which show that it is no torn edit: each edit is durable
-        // before the next one is written.
+        // Finds the edits after a damaged one, which show that it is no torn edit: each edit is
+        // durable before the next one is written.
         ManifestReader { path, comparator: comparator.clone() }
             .read(LogReader::salvaging(FileReader(file)), manifest)
     }

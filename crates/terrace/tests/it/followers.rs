@@ -143,8 +143,8 @@ fn snapshots_and_iterators_hold_their_state() {
 }
 
 /// Symptom: the checkpoint of a follower showed only the flushed writes to LevelDB and to other
-/// followers. Cause: its MANIFEST had the sequence number of the last flush. Guarantee: the copy has
-/// the state that the follower showed.
+/// followers. Cause: its MANIFEST had the sequence number of the last flush. Guarantee: the copy
+/// has the state that the follower showed.
 #[test]
 fn checkpoint_of_a_follower_holds_its_state() {
     let directory = tempfile::tempdir().unwrap();

@@ -646,11 +646,12 @@ fn concurrent_ingests_of_one_range() {
         let outcomes: Vec<Result<(), Error>> = std::thread::scope(|scope| {
             // The syncs of these writes keep the ingests between their checks and their installs.
             let writer = scope.spawn(|| (0..5_000).for_each(|n| db.put(format!("w{n}"), "").unwrap()));
-            let ingest = |source| {
-                start.wait();
-                db.ingest(&[source], &IngestOptions::default())
-            };
-            let threads = sources.each_ref().map(|source| scope.spawn(move || ingest(source)));
+            let threads = sources.each_ref().map(|source| {
+                scope.spawn(|| {
+                    start.wait();
+                    db.ingest(&[source], &IngestOptions::default())
+                })
+            });
             let outcomes = threads.map(|thread| thread.join().unwrap()).into();
             writer.join().unwrap();
             outcomes
@@ -666,8 +667,9 @@ fn concurrent_ingests_of_one_range() {
 }
 
 /// Symptom: one changed bit in the MANIFEST removed an acknowledged ingest after a clean close,
-/// without a message. Cause: the rest of a block after damage was taken for the end of the MANIFEST,
-/// and an ingest makes no file obsolete. Guarantee: valid edits after the damage make it an error.
+/// without a message. Cause: the rest of a block after damage was taken for the end of the
+/// MANIFEST, and an ingest makes no file obsolete. Guarantee: valid edits after the damage make it
+/// an error.
 #[test]
 fn damaged_edit_of_an_ingest() {
     let fs = Arc::new(MemFs::new());
@@ -679,11 +681,11 @@ fn damaged_edit_of_an_ingest() {
     db.close().unwrap();
     let names = options.env.fs.list(Path::new("db")).unwrap();
     let manifest = names.iter().find(|name| name.to_string_lossy().starts_with("MANIFEST")).unwrap();
-    let flip = |bytes: &mut Vec<u8>| {
+    fs.corrupt(&Path::new("db").join(manifest), |bytes| {
         let key = bytes.windows(3).rposition(|bytes| bytes == b"zqz").unwrap();
         bytes[key] ^= 1;
-    };
-    fs.corrupt(&Path::new("db").join(manifest), flip).unwrap();
+    })
+    .unwrap();
     assert_eq!(Db::open("db", &options).unwrap_err().kind(), ErrorKind::Corruption);
     assert!(!verify("db", &options).unwrap().is_clean());
     repair("db", &options, &RepairOptions::default()).unwrap();

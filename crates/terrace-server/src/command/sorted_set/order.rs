@@ -113,7 +113,9 @@ impl LexRange {
         };
         let end = match &self.max {
             LexBound::Min => return Ok(None),
-            LexBound::Max => vec![BY_SCORE + 1],
+            // All members, also of other scores, as in Redis.
+            LexBound::Max if self.min == LexBound::Min => vec![BY_SCORE + 1],
+            LexBound::Max => bound_suffix(score, true),
             LexBound::Included(member) => suffix(score, member, true),
             LexBound::Excluded(member) => suffix(score, member, false),
         };
