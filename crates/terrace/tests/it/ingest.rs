@@ -642,12 +642,13 @@ fn concurrent_ingests_of_one_range() {
             table.finish().unwrap();
             source
         });
-        let start = std::sync::Barrier::new(sources.len());
+        let start = &std::sync::Barrier::new(sources.len());
+        let db = &db;
         let outcomes: Vec<Result<(), Error>> = std::thread::scope(|scope| {
             // The syncs of these writes keep the ingests between their checks and their installs.
             let writer = scope.spawn(|| (0..5_000).for_each(|n| db.put(format!("w{n}"), "").unwrap()));
             let threads = sources.each_ref().map(|source| {
-                scope.spawn(|| {
+                scope.spawn(move || {
                     start.wait();
                     db.ingest(&[source], &IngestOptions::default())
                 })
