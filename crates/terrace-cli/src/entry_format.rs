@@ -44,11 +44,6 @@ impl Format {
     /// Writes a line with `key` and, if present, `value`.
     pub(crate) fn write(self, out: &mut impl Write, key: &[u8], value: Option<&[u8]>) -> io::Result<()> {
         match self {
-            // Readers take a line that begins with a brace for JSON.
-            Format::Tsv if key.first() == Some(&b'{') => {
-                out.write_all(b"\\x7b")?;
-                write_columns(out, Escaped(&key[1..]), value.map(Escaped))
-            }
             Format::Tsv => write_columns(out, Escaped(key), value.map(Escaped)),
             Format::Hex => write_columns(out, Hexadecimal(key), value.map(Hexadecimal)),
             Format::Jsonl => write_jsonl(out, key, value),
@@ -66,11 +61,13 @@ impl Format {
         }
     }
 
-    /// Detects the format from the file's name or, if that is not conclusive, from the first byte:
-    /// only JSON Lines begin with a brace.
+    /// Detects the format from the file's name or, if that is not conclusive, from the first bytes:
+    /// JSON Lines begin with a brace and a quotation mark.
     pub(crate) fn detect(input: &mut Input) -> Result<Format, Failure> {
         let by_name = format_of_file_name(input.path());
-        Ok(by_name.unwrap_or(if input.peek()? == Some(b'{') { Format::Jsonl } else { Format::Tsv }))
+        let mut start = input.peek()?.iter().filter(|byte| **byte != b' ');
+        let is_object = start.next() == Some(&b'{') && start.next().is_none_or(|byte| *byte == b'"');
+        Ok(by_name.unwrap_or(if is_object { Format::Jsonl } else { Format::Tsv }))
     }
 }
 
@@ -239,7 +236,6 @@ mod tests {
         #[test] fn tsv_plain()       { check(Tsv, b"a", b"1", "a\t1"); }
         #[test] fn tsv_empty()       { check(Tsv, b"", b"", "\t"); }
         #[test] fn tsv_escapes()     { check(Tsv, b"a\tb", b"1\n\xff", "a\\tb\t1\\n\\xff"); }
-        #[test] fn tsv_brace()       { check(Tsv, b"{a", b"{", "\\x7ba\t{"); }
         #[test] fn tsv_byte_order()  { check(Tsv, "\u{feff}a".as_bytes(), b"", "\\xef\\xbb\\xbfa\t"); }
         #[test] fn hex_bytes()       { check(Hex, b"\xff\0", b"4", "ff00\t34"); }
         #[test] fn hex_empty()       { check(Hex, b"", b"", "\t"); }

@@ -73,10 +73,9 @@ impl Input {
         Ok(read > 0)
     }
 
-    /// Returns the next byte without consuming it.
-    pub(crate) fn peek(&mut self) -> Result<Option<u8>, Failure> {
-        let first = self.text.fill_buf().map(|bytes| bytes.first().copied());
-        first.map_err(|e| Failure::for_file(&self.path, e))
+    /// Returns some of the next bytes without consuming them. None are left only at the end.
+    pub(crate) fn peek(&mut self) -> Result<&[u8], Failure> {
+        self.text.fill_buf().map_err(|e| Failure::for_file(&self.path, e))
     }
 
     /// Failure caused by the last line that was read.

@@ -73,7 +73,7 @@ enum BulkMode {
 #[derive(Clone, Copy, ValueEnum)]
 enum InputFormat {
     /// Detected from the file's name, such as x.tsv, x.jsonl, x.hex or x.tsv.gz; otherwise JSON
-    /// Lines if the file begins with a brace, or TSV
+    /// Lines if the file begins with {", or TSV
     Auto,
     /// Key, tab, value; \t \n \\ \xNN for bytes that are not readable text
     Tsv,

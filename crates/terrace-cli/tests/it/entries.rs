@@ -251,10 +251,12 @@ fn load_detects_the_format() {
     let trial = CliTest::new();
     let json = "{\"key\":\"a\",\"value\":\"1\"}\n";
     trial.file("by-name.jsonl", json).file("by-first-byte", json).file("braces.tsv", "{\t1\n");
+    trial.file("tag", "{a}\t1\n");
     for (file, flags, out) in [
         ("by-name.jsonl", "", "a\t1\n"),
         ("by-first-byte", "", "a\t1\n"),
         ("braces.tsv", "", "{\t1\n"),
+        ("tag", "", "{a}\t1\n"),
         ("by-first-byte", "--format jsonl", "a\t1\n"),
     ] {
         let db = format!("db-{file}{}", flags.len());
