@@ -103,7 +103,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if !self.is_closed() {
             // The info log has the error. A destructor has no caller that could get it.
-            let _ = Python::try_attach(|py| py.detach(|| self.close())).unwrap_or_else(|| self.close());
+            close_detached(|| drop(self.close()));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Arguments that name a database, and the options to open it and to write its files.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -57,13 +57,25 @@ pub(crate) struct DatabaseArgs {
 /// Returns an error if `path` is inside of the directory `database`, where a command would create
 /// files beside those of the database.
 pub(crate) fn check_outside(path: &Path, database: &Path) -> CommandResult {
-    let inner = std::path::absolute(path).unwrap_or(path.to_path_buf());
-    let outer = std::path::absolute(database).unwrap_or(database.to_path_buf());
+    let inner = normalized(path);
+    let outer = normalized(database);
     if inner != outer && inner.starts_with(outer) {
         let database = database.display();
         return Err(Failure::Database(format!("{}: is inside of the database {database}", path.display())));
     }
     Ok(())
+}
+
+/// Returns the absolute path without `..`.
+fn normalized(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
+    for component in std::path::absolute(path).unwrap_or(path.to_path_buf()).components() {
+        match component {
+            Component::ParentDir => drop(normalized.pop()),
+            component => normalized.push(component),
+        }
+    }
+    normalized
 }
 
 /// Argument that names the comparator. The default is the comparator of the database.

@@ -186,6 +186,8 @@ fn backup_checks_its_arguments() {
     assert!(!trial.path("db/backups").exists());
     trial.run("migrate db local:db/copy").assert_contains(3, &["is inside of the database"]);
     assert!(!trial.path("db/copy").exists());
+    trial.run("backup create db/../backups db").assert_contains(0, &["backup 1"]);
+    trial.run("migrate db local:db/../copy").assert_contains(0, &[]);
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl LexRange {
     }
 
     /// Returns the members of `set` in the range. The scores are equal, or the result is not
-    /// specified: the bounds then are those of the lowest score.
+    /// specified: the bounds then are those of the lowest score, but `-` to `+` is all members.
     pub(in crate::command) fn scan(
         &self,
         view: &mut View<'_>,
@@ -113,7 +113,6 @@ impl LexRange {
         };
         let end = match &self.max {
             LexBound::Min => return Ok(None),
-            // All members, also of other scores, as in Redis.
             LexBound::Max if self.min == LexBound::Min => vec![BY_SCORE + 1],
             LexBound::Max => bound_suffix(score, true),
             LexBound::Included(member) => suffix(score, member, true),
