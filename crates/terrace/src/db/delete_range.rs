@@ -20,8 +20,9 @@ use terrace_format::key::SequenceNumber;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
-use super::inner::{DbInner, DbState, ReadState};
+use super::inner::{DbInner, ReadState};
 use super::panic_guard::PoisonOnPanic;
+use super::suspend_compactions::CompactionSuspension;
 use crate::error::{Error, Result};
 use crate::event::TableChangeCause;
 use crate::iterator::{DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
@@ -160,31 +161,19 @@ impl DbInner {
 
     /// Executes `work` while no compaction and no write runs. Passes the last used sequence number
     /// to it. A flush may add a table meanwhile, but no table changes its level.
+    ///
+    /// Waits for the running compaction, and not for those that the tables need afterwards.
     fn with_compaction_paused<T>(&self, work: impl FnOnce(SequenceNumber) -> Result<T>) -> Result<T> {
-        let resume = |state: &mut DbState| state.is_compaction_scheduled = false;
-        loop {
-            self.wait_while_compacting()?;
-            // Taken before `is_compaction_scheduled` is set: a thread that closes the database
-            // holds `commit` and waits for the scheduled compaction.
-            let commit = self.commit.lock();
-            let last = commit.as_ref().ok_or_else(|| self.closed_error())?.last_sequence;
-            let mut state = self.state.lock();
-            if state.is_compaction_scheduled {
-                continue;
-            }
-            state.is_compaction_scheduled = true;
-            drop(state);
-            let _guard = PoisonOnPanic::new(self, resume);
-            let outcome = work(last);
-            let mut state = self.state.lock();
-            resume(&mut state);
-            self.maybe_schedule_flush_or_compaction(&mut state);
-            self.notify_state_changed(&mut state);
-            return outcome;
-        }
+        // A writer that waits for a compaction does so without `commit`.
+        let _suspension = CompactionSuspension::new(self);
+        self.wait_while_compacting()?;
+        let commit = self.commit.lock();
+        let last = commit.as_ref().ok_or_else(|| self.closed_error())?.last_sequence;
+        let _guard = PoisonOnPanic::new(self, |_| ());
+        work(last)
     }
 
-    /// Waits until no compaction is scheduled. A new one may start at once.
+    /// Waits until no compaction is scheduled.
     fn wait_while_compacting(&self) -> Result<()> {
         let mut state = self.state.lock();
         while state.is_compaction_scheduled {

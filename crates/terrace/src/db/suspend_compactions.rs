@@ -1,7 +1,34 @@
 //! Suspension of compactions, for programs that need the disk for themselves or copy the files.
 
 use super::Db;
+use super::inner::DbInner;
 use crate::error::Result;
+
+/// Suspension of compactions until its drop. The caller does not hold `state` then.
+pub(super) struct CompactionSuspension<'a>(&'a DbInner);
+
+impl<'a> CompactionSuspension<'a> {
+    /// Lets no further compaction begin. The running one continues.
+    pub(super) fn new(inner: &'a DbInner) -> CompactionSuspension<'a> {
+        inner.state.lock().compaction_suspensions += 1;
+        CompactionSuspension(inner)
+    }
+}
+
+impl Drop for CompactionSuspension<'_> {
+    fn drop(&mut self) {
+        self.0.end_suspension();
+    }
+}
+
+impl DbInner {
+    /// Ends one suspension of compactions. Does nothing if there is none.
+    fn end_suspension(&self) {
+        let mut state = self.state.lock();
+        state.compaction_suspensions = state.compaction_suspensions.saturating_sub(1);
+        self.maybe_schedule_flush_or_compaction(&mut state);
+    }
+}
 
 /// Suspension of compactions.
 impl Db {
@@ -43,8 +70,6 @@ impl Db {
     pub fn resume_compactions(&self) {
         // A forked child has no compactions.
         let Ok(inner) = self.writer() else { return };
-        let mut state = inner.state.lock();
-        state.compaction_suspensions = state.compaction_suspensions.saturating_sub(1);
-        inner.maybe_schedule_flush_or_compaction(&mut state);
+        inner.end_suspension();
     }
 }

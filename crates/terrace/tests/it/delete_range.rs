@@ -1,8 +1,9 @@
 //! Removal of key ranges.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use terrace::{Db, Env, Options, ReadOptions, Result, WriteOptions};
+use terrace::{CompactionStyle, Db, Env, Event, EventListener, Options, ReadOptions, Result, WriteOptions};
 use terrace_env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
 use terrace_env::{DeterministicScheduler, FileSystem};
 
@@ -84,6 +85,38 @@ fn covered_tables_are_dropped_and_other_keys_stay() -> Result<()> {
     db.close()?;
     let db = Db::open("db", &options(fs))?;
     assert_eq!(rounds(&db, &ReadOptions::default()), expected_rounds(30..371));
+    Ok(())
+}
+
+#[derive(Default)]
+struct CompactionCounter(AtomicUsize);
+
+impl EventListener for CompactionCounter {
+    fn on_event(&self, event: &Event) {
+        if matches!(event, Event::CompactionEnd { .. } | Event::TablesMoved { .. }) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Symptom: a deletion beside a backlog of compactions waited for all of them. Cause: it waited for
+/// a moment without a scheduled compaction, and each one scheduled the next before its end.
+/// Guarantee: it waits for the running compaction only.
+#[test]
+fn backlog_of_compactions_delays_no_deletion() -> Result<()> {
+    let counter = Arc::new(CompactionCounter::default());
+    let options =
+        options(Arc::new(MemFs::new())).compaction_style(CompactionStyle::Leveled).listener(counter.clone());
+    let db = Db::open("db", &options)?;
+    // A writer runs a job only when it has to wait, so compactions are left.
+    for round in 1..3 {
+        fill(&db, (0..4000).map(|n| n * 149 % 4000), round);
+    }
+    let before = counter.0.load(Ordering::Relaxed);
+    db.delete_range::<&[u8]>(..)?;
+    let meanwhile = counter.0.load(Ordering::Relaxed) - before;
+    assert!(meanwhile <= 1, "{meanwhile} compactions ran");
+    assert_eq!(db.iter().count(), 0);
     Ok(())
 }
 
