@@ -9,7 +9,7 @@ use super::execute::{check_writable, count_error_text, denied, may_write};
 use super::observe::{Observed, observe_in_script};
 use super::permission::denial;
 use super::stream::may_wait;
-use super::subcommand::{self, Subcommand, SubcommandFault, dispatch, is_arity};
+use super::subcommand::{self, Subcommand, SubcommandFault, dispatch, is_arity, unknown_form};
 use super::table::{self, Command, Flags, Handler};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
@@ -325,12 +325,34 @@ pub(super) static FUNCTION: &[Subcommand] = &[
 ];
 
 fn function_flush(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if args.len() > 3 {
+        return Err(unknown_form(args, "FUNCTION"));
+    }
     check_flush(args, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
     call.reply.ok();
     Ok(())
 }
 
-fn function_list(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+/// FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]
+fn function_list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let mut wants_code = false;
+    let mut has_name = false;
+    let mut index = 2;
+    while index < args.len() {
+        if !wants_code && args.is(index, "WITHCODE") {
+            wants_code = true;
+            index += 1;
+        } else if !has_name && args.is(index, "LIBRARYNAME") {
+            if index + 1 == args.len() {
+                return Err(Failure::reply("ERR library name argument was not given"));
+            }
+            has_name = true;
+            index += 2;
+        } else {
+            let argument = String::from_utf8_lossy(args.at(index));
+            return Err(Failure::reply(format!("ERR Unknown argument {argument}")));
+        }
+    }
     call.reply.array(0);
     Ok(())
 }
