@@ -189,18 +189,16 @@ pub(super) fn brpoplpush(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 /// BLMPOP timeout numkeys key .. LEFT | RIGHT [COUNT count]
 pub(super) fn blmpop(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let timeout = timeout(args, 1)?;
     let (keys, next) = counted_keys(args, 2)?;
     let command = WaitingPop::Lists(End::parse(args, next)?, count_option(args, next + 1)?);
-    pop_or_wait(call, keys, timeout, command)
+    pop_or_wait(call, keys, timeout(args, 1)?, command)
 }
 
 /// BZMPOP timeout numkeys key .. MIN | MAX [COUNT count]
 pub(super) fn bzmpop(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let timeout = timeout(args, 1)?;
     let (keys, next) = counted_keys(args, 2)?;
     let command = WaitingPop::SortedSets(Side::parse(args, next)?, count_option(args, next + 1)?);
-    pop_or_wait(call, keys, timeout, command)
+    pop_or_wait(call, keys, timeout(args, 1)?, command)
 }
 
 #[cfg(test)]

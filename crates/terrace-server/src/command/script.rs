@@ -19,6 +19,8 @@ use crate::shared::Shared;
 
 /// Size of a script above which SCRIPT LOAD compiles it in the slow pool, in bytes.
 const MAX_COMPILED_ON_WORKER: usize = 4 << 10;
+/// Length of the hash of a script as text. Redis looks for no script with another one.
+const HASH_LEN: usize = 40;
 
 /// Refuses a command while a script exceeds its time limit.
 pub(super) fn check_busy(shared: &Shared, command: &Command, args: Args<'_>) -> CommandResult {
@@ -62,9 +64,13 @@ pub(super) fn evalsha_ro(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn eval_hash(call: &mut Call<'_>, args: Args<'_>, is_read_only: bool) -> CommandResult {
+    let no_script = || Failure::reply("NOSCRIPT No matching script. Please use EVAL.");
+    require_scripts(call)?;
+    if args[1].len() != HASH_LEN {
+        return Err(no_script());
+    }
     let keys = key_count(call, args)?;
-    let script = call.shared.scripts.cache.lock().get(&args[1]);
-    let script = script.ok_or(Failure::reply("NOSCRIPT No matching script. Please use EVAL."))?;
+    let script = call.shared.scripts.cache.lock().get(&args[1]).ok_or_else(no_script)?;
     run(call, args, keys, &script, is_read_only)
 }
 

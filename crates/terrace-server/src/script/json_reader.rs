@@ -186,7 +186,8 @@ impl<'a> JsonReader<'a> {
             Some(_) => None,
             None => crate::resp::parse_double(text).filter(|_| is_plain),
         };
-        number.map_or((Token::Invalid("invalid token"), 0), |number| (Token::Number(number), len))
+        let fault = if text == b"-" { "invalid number" } else { "invalid token" };
+        number.map_or((Token::Invalid(fault), 0), |number| (Token::Number(number), len))
     }
 
     /// Parses the string at the position.

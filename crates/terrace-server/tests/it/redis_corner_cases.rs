@@ -633,9 +633,31 @@ fn bounds_of_decoders_in_scripts() {
             (r#""a\0b""#, "'Expected value but found unexpected end of string at character 3'"),
             (r"1 \0 x", "'1'"),
             (r"+1", "'1'"),
+            (r"-", "'Expected value but found invalid number at character 1'"),
         ] {
             let script = format!("local _, value = pcall(cjson.decode, '{text}') return tostring(value)");
             assert_eq!(client.call(&["EVAL", &script, "0"]), expected, "{text}");
         }
+    });
+}
+
+/// The order in which the arguments were checked differed from Redis.
+#[test]
+fn order_of_checks() {
+    with_client(|client| {
+        client.check(&[
+            ("BLMPOP abc 0 l LEFT", "-ERR numkeys should be greater than 0"),
+            ("BLMPOP abc 1 l LEFT COUNT 0", "-ERR count should be greater than 0"),
+            ("BLMPOP -1 1 l MIDDLE", "-ERR syntax error"),
+            ("BLMPOP abc 1 l LEFT", "-ERR timeout is not a float or out of range"),
+            ("BZMPOP abc x z MIN", "-ERR numkeys should be greater than 0"),
+            ("BZMPOP -1 1 z MIN GT 5", "-ERR syntax error"),
+            ("BZMPOP -1 1 z MIN", "-ERR timeout is negative"),
+            ("EVALSHA x abc", "-NOSCRIPT No matching script. Please use EVAL."),
+            ("EVALSHA_RO x 1", "-NOSCRIPT No matching script. Please use EVAL."),
+            ("EVALSHA ffffffffffffffffffffffffffffffffffffffff -1", "-ERR Number of keys can't be negative"),
+        ]);
+        let text = client.call(&["EVAL", "return cjson.encode_number_precision(15)", "0"]);
+        assert!(text.contains("expected integer between 1 and 14"), "{text}");
     });
 }
