@@ -1,7 +1,7 @@
 //! Arguments that name a database, and the options to open it and to write its files.
 
 use std::io::{self, Write};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -9,6 +9,7 @@ use clap::{Args, ValueHint};
 use terrace::{
     BloomFilterPolicy, Codec, Comparator, Db, ErrorKind, FilterPolicy, FollowOptions, Options, WriteOptions,
 };
+use terrace_env::normalized_path;
 use terrace_format::comparator::{IndexedDb, bytewise};
 use terrace_format::compress::{self, CODECS};
 use terrace_format::filename::FileName;
@@ -57,8 +58,9 @@ pub(crate) struct DatabaseArgs {
 /// Returns an error if `path` is inside of the directory `database`, where a command would create
 /// files beside those of the database.
 pub(crate) fn check_outside(path: &Path, database: &Path) -> CommandResult {
-    let inner = normalized(path);
-    let outer = normalized(database);
+    let fs = Options::default().env.fs;
+    let inner = normalized_path(&*fs, path);
+    let outer = normalized_path(&*fs, database);
     if inner != outer && inner.starts_with(outer) {
         let database = database.display();
         return Err(Failure::Database(format!("{}: is inside of the database {database}", path.display())));
@@ -66,16 +68,16 @@ pub(crate) fn check_outside(path: &Path, database: &Path) -> CommandResult {
     Ok(())
 }
 
-/// Returns the absolute path without `..`.
-fn normalized(path: &Path) -> PathBuf {
-    let mut normalized = PathBuf::new();
-    for component in std::path::absolute(path).unwrap_or(path.to_path_buf()).components() {
-        match component {
-            Component::ParentDir => drop(normalized.pop()),
-            component => normalized.push(component),
-        }
-    }
-    normalized
+/// Returns an error if `path` is no directory. `expected` describes what should be there.
+pub(crate) fn check_directory(path: &Path, expected: &str) -> Result<(), String> {
+    let fs = Options::default().env.fs;
+    let found = match fs.is_dir(path) {
+        Ok(true) => return Ok(()),
+        Ok(false) if fs.exists(path).is_ok_and(|exists| exists) => "a file",
+        Ok(false) => "no such directory",
+        Err(error) => return Err(error.to_string()),
+    };
+    Err(format!("{}: {found}, expected {expected}", path.display()))
 }
 
 /// Argument that names the comparator. The default is the comparator of the database.

@@ -16,10 +16,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::ValueEnum;
-use data_encoding::{BASE64, HEXLOWER, HEXLOWER_PERMISSIVE};
+use data_encoding::{BASE64, HEXLOWER};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::{Map, Value};
 
-use crate::escape::{Escaped, is_unprintable, unescape};
+use crate::escape::{Escaped, decode_hexadecimal, is_unprintable, unescape};
 use crate::failure::{CommandResult, Failure};
 use crate::input::Input;
 
@@ -54,9 +57,7 @@ impl Format {
     pub(crate) fn read(self, line: &[u8]) -> Result<KeyValue, String> {
         match self {
             Format::Tsv => read_columns(line, |text| unescape(text).map_err(|e| e.to_string())),
-            Format::Hex => read_columns(line, |text| {
-                HEXLOWER_PERMISSIVE.decode(text).map_err(|e| format!("not hexadecimal: {e}"))
-            }),
+            Format::Hex => read_columns(line, decode_hexadecimal),
             Format::Jsonl => read_jsonl(line),
         }
     }
@@ -140,10 +141,12 @@ pub(crate) fn json_field(name: &str, bytes: &[u8]) -> (String, Value) {
 }
 
 fn read_jsonl(line: &[u8]) -> Result<KeyValue, String> {
-    let value = serde_json::from_slice(line).map_err(|e| format!("not JSON: {}", without_line_number(&e)))?;
-    let Value::Object(mut fields) = value else {
-        return Err("not a JSON object, expected {\"key\": ..., \"value\": ...}".into());
-    };
+    let fields = serde_json::from_slice(line).map_err(|error| match error.classify() {
+        Category::Data if error.to_string().starts_with("field ") => without_place(&error),
+        Category::Data => "not a JSON object, expected {\"key\": ..., \"value\": ...}".into(),
+        _ => format!("not JSON: {} at byte {}", without_place(&error), error.column()),
+    });
+    let Fields(mut fields) = fields?;
     let entry = (take_field(&mut fields, "key")?, take_field(&mut fields, "value")?);
     match fields.keys().next() {
         Some(name) => {
@@ -153,12 +156,42 @@ fn read_jsonl(line: &[u8]) -> Result<KeyValue, String> {
     }
 }
 
-/// The parser sees a single line and reports line 1, which would contradict the line number in the
-/// file.
-fn without_line_number(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let end = text.rfind(" at line").unwrap_or(text.len());
-    format!("{} at byte {}", &text[..end], error.column())
+/// Returns the message without its place. The parser sees a single line and reports line 1, which
+/// would contradict the line number in the file.
+fn without_place(error: &serde_json::Error) -> String {
+    let mut text = error.to_string();
+    text.truncate(text.rfind(" at line").unwrap_or(text.len()));
+    text
+}
+
+/// Fields of a JSON object, each with another name. A map would keep the last of two equal ones.
+struct Fields(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
+        deserializer.deserialize_any(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Fields, A::Error> {
+        let mut fields = Map::new();
+        while let Some((name, value)) = access.next_entry::<String, Value>()? {
+            let text = printable_json(&name.as_str().into());
+            if fields.insert(name, value).is_some() {
+                return Err(A::Error::custom(format!("field {text} twice")));
+            }
+        }
+        Ok(Fields(fields))
+    }
 }
 
 fn take_field(fields: &mut Map<String, Value>, name: &str) -> Result<Vec<u8>, String> {
@@ -255,13 +288,15 @@ mod tests {
         use super::{Format::*, rejects};
         #[test] fn no_tab()        { rejects(Tsv, "a", "no tab, expected key, tab, value"); }
         #[test] fn bad_escape()    { rejects(Tsv, "a\t1\\q", r"value: a backslash at byte 1 that is not one of \t \n \\ \xNN"); }
-        #[test] fn odd_digits()    { rejects(Hex, "f\t", "key: not hexadecimal: invalid length at 0"); }
+        #[test] fn odd_digits()    { rejects(Hex, "f\t", "key: not hexadecimal: an odd number of digits, expected two for each byte"); }
         #[test] fn not_json()      { rejects(Jsonl, "{\"key\":", "not JSON: EOF while parsing a value at byte 7"); }
         #[test] fn no_object()     { rejects(Jsonl, "[]", r#"not a JSON object, expected {"key": ..., "value": ...}"#); }
         #[test] fn no_value()      { rejects(Jsonl, r#"{"key":""}"#, r#"no field "value" or "value_base64""#); }
         #[test] fn both()          { rejects(Jsonl, r#"{"key":"","key_base64":"","value":""}"#, r#"both "key" and "key_base64", expected one"#); }
         #[test] fn number()        { rejects(Jsonl, r#"{"key":"","value":1}"#, r#""value" is not a string"#); }
         #[test] fn another_field() { rejects(Jsonl, r#"{"key":"","value":"","ttl":"1"}"#, r#"field "ttl", expected key and value only"#); }
+        #[test] fn twice()         { rejects(Jsonl, r#"{"key":"a","value":"1","value":"2"}"#, r#"field "value" twice"#); }
+        #[test] fn escaped_twice() { rejects(Jsonl, r#"{"key":"a","\u006bey":"b","value":"2"}"#, r#"field "key" twice"#); }
         #[test] fn bad_base64()    { rejects(Jsonl, r#"{"key_base64":"/w=","value":""}"#, "key_base64: invalid length at 0"); }
     }
 

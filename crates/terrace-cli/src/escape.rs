@@ -13,6 +13,8 @@
 
 use std::fmt::{self, Display, Write};
 
+use data_encoding::HEXLOWER_PERMISSIVE;
+
 /// Bytes, displayed as text.
 pub(crate) struct Escaped<'a>(pub(crate) &'a [u8]);
 
@@ -94,6 +96,25 @@ fn decode_escape(text: &[u8]) -> Option<(u8, usize)> {
     }
 }
 
+/// Decodes `text`, hexadecimal digits of either case, or returns the reason why it is malformed.
+pub(crate) fn decode_hexadecimal(text: &[u8]) -> Result<Vec<u8>, String> {
+    if let Some(offset) = text.iter().position(|digit| hex_digit(*digit).is_none()) {
+        let rest = &text[offset..];
+        let len = std::str::from_utf8(rest).map_or_else(|error| error.valid_up_to(), str::len);
+        let valid = String::from_utf8_lossy(&rest[..len]);
+        let first = valid.chars().next().map_or(1, char::len_utf8);
+        let advice = if text.starts_with(b"0x") { " (without 0x)" } else { "" };
+        return Err(format!(
+            "not hexadecimal: '{}' at byte {offset}, expected digits 0 to 9 and a to f{advice}",
+            Escaped(&rest[..first])
+        ));
+    }
+    if text.len() % 2 == 1 {
+        return Err("not hexadecimal: an odd number of digits, expected two for each byte".into());
+    }
+    HEXLOWER_PERMISSIVE.decode(text).map_err(|error| format!("not hexadecimal: {error}"))
+}
+
 fn hex_digit(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
@@ -133,6 +154,20 @@ mod tests {
     fn bad_escapes_report_their_offset() {
         for (text, offset) in [(r"\", 0), (r"ab\q", 2), (r"\x4", 0), (r"a\xg0", 1), (r"\t\x+1", 2)] {
             assert_eq!(unescape(text.as_bytes()), Err(BadEscape { offset }), "{text}");
+        }
+    }
+
+    #[test]
+    fn hexadecimal_digits() {
+        assert_eq!(decode_hexadecimal(b"fF00"), Ok(vec![0xff, 0]));
+        for (text, reason) in [
+            (&b"f"[..], "an odd number of digits, expected two for each byte"),
+            (b"0x6b", "'x' at byte 1, expected digits 0 to 9 and a to f (without 0x)"),
+            (b"6bzz", "'z' at byte 2, expected digits 0 to 9 and a to f"),
+            ("6b€".as_bytes(), "'€' at byte 2, expected digits 0 to 9 and a to f"),
+            (b"6b\xff", "'\\xff' at byte 2, expected digits 0 to 9 and a to f"),
+        ] {
+            assert_eq!(decode_hexadecimal(text), Err(format!("not hexadecimal: {reason}")));
         }
     }
 

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use terrace::ErrorKind;
 use terrace_bench::run::stop_signal::Signal;
-use terrace_env::FileError;
+use terrace_env::{FileError, LockHolder};
 
 use crate::input::Input;
+use crate::lock_holder::describe_lock_holders;
 
 /// All exit codes with their meanings.
 pub(crate) static EXIT_CODES: &[(u8, &str)] = &[
@@ -139,9 +140,21 @@ impl From<terrace::Error> for Failure {
             _ if matches!(error, terrace::Error::ComparatorMismatch { .. }) => {
                 failure.with_note("--comparator names the comparator of the database")
             }
-            _ if error.is_locked() => Failure::Locked(error.to_string()).with_note("close it there first"),
+            _ if error.is_locked() => {
+                let holders = lock_holders(&error).map_or(String::new(), |holders| format!(": {holders}"));
+                Failure::Locked(format!("{error}{holders}")).with_note("close it there first")
+            }
             _ => failure,
         }
+    }
+}
+
+/// Describes the other processes whose lock on a file caused `error`.
+fn lock_holders(error: &terrace::Error) -> Option<String> {
+    let terrace::Error::Io(error) = error else { return None };
+    match error.lock_holder()? {
+        LockHolder::ThisProcess => None,
+        LockHolder::OtherProcess | LockHolder::Unknown => describe_lock_holders(&error.path),
     }
 }
 

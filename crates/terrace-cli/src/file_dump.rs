@@ -15,10 +15,13 @@ use terrace_format::DecodeError;
 use terrace_format::filename::FileName;
 
 use crate::failure::{CommandResult, Failure};
+use crate::input::open_file;
 use crate::terminal;
 
 /// Prints the contents of the file `path`.
 pub(crate) fn print(path: &Path, out: &mut impl Write) -> CommandResult {
+    // A missing file is the more useful message than its name.
+    open_file(path)?;
     let name = path.file_name().and_then(|name| name.to_str()).and_then(FileName::parse);
     let damaged_places = match name {
         Some(FileName::Table(_) | FileName::OldTable(_)) => table::print(path, out)?,
@@ -27,7 +30,8 @@ pub(crate) fn print(path: &Path, out: &mut impl Write) -> CommandResult {
         _ => {
             return Err(Failure::for_file(
                 path,
-                "not a name of a table (.ldb, .sst), a log (.log) or a MANIFEST",
+                "not the name of a table (000012.ldb, 000012.sst), a log (000012.log) or a manifest \
+                (MANIFEST-000012)",
             ));
         }
     };

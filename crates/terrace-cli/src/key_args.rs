@@ -6,7 +6,7 @@ use clap::Args;
 use terrace::ReadOptions;
 
 use crate::database::DatabaseArgs;
-use crate::escape::{Escaped, unescape};
+use crate::escape::{Escaped, decode_hexadecimal, unescape};
 use crate::failure::Failure;
 
 /// Range of keys of a command that reads.
@@ -57,11 +57,8 @@ impl KeyEncodingArgs {
 
     /// Decodes `text`.
     pub(crate) fn decode_bytes(&self, text: &[u8]) -> Result<Vec<u8>, Failure> {
-        let bytes = if self.hex {
-            data_encoding::HEXLOWER_PERMISSIVE.decode(text).map_err(|e| format!("not hexadecimal: {e}"))
-        } else {
-            unescape(text).map_err(|e| e.to_string())
-        };
+        let bytes =
+            if self.hex { decode_hexadecimal(text) } else { unescape(text).map_err(|e| e.to_string()) };
         bytes.map_err(|reason| Failure::Usage(format!("'{}': {reason}", Escaped(text))))
     }
 

@@ -7,6 +7,7 @@
 //!   database      arguments that name a database, and the options to open it
 //!   confirmation  question before a step that cannot be undone
 //!   failure       failures of commands: message and exit code
+//!   lock_holder   processes that have a database open
 //!   escape        keys and values as text
 //!   entry_format  an entry as a line (TSV, JSON Lines)
 //!   input         input files, plain or compressed
@@ -40,6 +41,7 @@ mod input;
 mod key_args;
 mod key_range;
 mod level_chart;
+mod lock_holder;
 mod progress;
 #[cfg(feature = "store")]
 mod store;

@@ -184,9 +184,15 @@ fn load_with(
     entries: &mut EntryReader,
     progress: &mut Progress,
 ) -> CommandResult {
-    while let Some((key, value)) = entries.next()? {
-        writer.put(&key, &value)?;
+    // A malformed line ends the load, and the lines before it are stored.
+    let end = loop {
+        match entries.next() {
+            Ok(Some((key, value))) => writer.put(&key, &value)?,
+            Ok(None) => break Ok(()),
+            Err(failure) => break Err(failure),
+        }
         progress.set_position(entries.input().bytes_read());
-    }
-    Ok(writer.flush()?)
+    };
+    writer.flush()?;
+    end
 }

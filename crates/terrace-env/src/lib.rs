@@ -24,6 +24,7 @@ mod fs;
 mod lock_table;
 mod mapped_slice;
 mod mem_mapping;
+mod path;
 mod path_bytes;
 mod prefetch;
 mod process;
@@ -59,6 +60,7 @@ pub use fs::{
 };
 pub use mapped_slice::MappedSlice;
 pub use mem_mapping::MemMapping;
+pub use path::normalized_path;
 pub use path_bytes::path_from_bytes;
 pub use prefetch::prefetch;
 pub use process::{ProcessTimes, ProcessToken, end_with_parent, with_own_process_group};

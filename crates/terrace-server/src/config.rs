@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use terrace::Options;
+use terrace_store::{Address, ENGINES, is_address};
 
 use crate::conn::{SLOW_THREADS, TlsFiles};
 use crate::store::{Layout, SharedStoreConfig, SyncMode};
@@ -177,6 +178,24 @@ impl ServerConfig {
     }
 }
 
+/// Checks of an address.
+impl SharedStoreConfig {
+    /// Checks the form of the address without opening the store.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError::Config`] for a text that no engine accepts as its address.
+    pub fn check_address(&self) -> Result<(), ServeError> {
+        let address = Address::parse(&self.address).map_err(|error| ServeError::Config(error.to_string()))?;
+        if is_address(&self.address) {
+            return Ok(());
+        }
+        let known: Vec<&str> = ENGINES.iter().map(|engine| engine.form).collect();
+        let known = known.join(" ");
+        Err(ServeError::Config(format!("'{}' is no engine, expected one of {known}", address.scheme)))
+    }
+}
+
 /// Web page of a server, on the loopback address.
 #[derive(Debug, Clone)]
 pub struct PageConfig {
@@ -257,6 +276,21 @@ mod tests {
         assert!(config.check().is_ok());
         config.layout = Some(Layout::Raw);
         assert!(config.check().unwrap_err().to_string().contains("the raw layout needs a database"));
+    }
+
+    #[test]
+    fn wrong_address_of_a_store() {
+        let check =
+            |address: &str| SharedStoreConfig { address: address.into(), create: false }.check_address();
+        for (address, part) in [
+            ("cities", "'cities' is no address"),
+            ("etcd://", "is no host"),
+            ("redis://host/app", "'redis' is no engine"),
+        ] {
+            let error = check(address).unwrap_err();
+            assert!(matches!(&error, ServeError::Config(reason) if reason.contains(part)), "{error}");
+        }
+        assert!(check("etcd://h1,h2/app").is_ok() && check("memory:").is_ok());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use terrace::{BackupInfo, Backups, ErrorKind, Options};
 
 use crate::cli::Run;
-use crate::database::{ComparatorArg, DamageArgs, DatabaseArgs, check_outside};
+use crate::database::{ComparatorArg, DamageArgs, DatabaseArgs, check_directory, check_outside};
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
 use crate::{entry_format, terminal, units};
@@ -43,6 +43,9 @@ pub(crate) struct Backup {
     #[command(flatten)]
     damage: DamageArgs,
 }
+
+/// Contents of the directory that the command expects.
+const BACKUPS: &str = "backups";
 
 /// Action of the command.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -84,9 +87,16 @@ impl Backup {
         let options = database.options_for_reading().create_if_missing(true);
         let backups = Backups::open(&self.backups, &options).map_err(failure)?;
         let mut progress = Progress::bytes("backing up", Some(0));
-        let info =
-            backups.create_with_progress(&db, |done, total| progress.set_position_and_total(done, total))?;
+        let report = |done, total| progress.set_position_and_total(done, total);
+        let created = match self.damage.allow_damage {
+            true => backups.create_damaged(&db, report),
+            false => backups.create_with_progress(&db, report).map(|info| (info, Vec::new())),
+        };
         drop(progress);
+        let (info, damaged) = created.map_err(advise_allow_damage)?;
+        for damage in damaged {
+            self.damage.warn(&terrace::Error::Corruption(damage).into());
+        }
         let mut out = terminal::output();
         let new = units::size(info.new_bytes);
         let all = units::size(info.bytes);
@@ -174,11 +184,15 @@ impl Backup {
 
 /// Opens a directory of backups that exists.
 pub(super) fn open_existing(path: &Path) -> Result<Backups, Failure> {
-    let options = Options::default();
-    if !options.env.fs.is_dir(path)? {
-        return Err(Failure::Database(format!("{}: no such directory, expected backups", path.display())));
-    }
-    Backups::open(path, &options).map_err(failure)
+    check_directory(path, BACKUPS).map_err(Failure::Database)?;
+    Backups::open(path, &Options::default()).map_err(failure)
+}
+
+/// Names the option that stores damaged tables.
+fn advise_allow_damage(error: terrace::Error) -> Failure {
+    let is_damage = error.kind() == ErrorKind::Corruption;
+    let failure = Failure::from(error);
+    if is_damage { failure.with_note("--allow-damage stores damaged tables as they are") } else { failure }
 }
 
 /// Failure of a call on backups. The advice for a damaged database does not fit them.

@@ -5,12 +5,12 @@ use std::io::Write;
 use clap::Args;
 
 use crate::cli::Run;
-use crate::database::{DamageArgs, DatabaseArgs};
+use crate::database::{DamageArgs, DatabaseArgs, LiveArg};
 use crate::failure::{CommandResult, Failure};
 use crate::key_args::KeyRangeArgs;
-use crate::terminal;
 #[cfg(feature = "store")]
-use crate::{database::LiveArg, store};
+use crate::store;
+use crate::terminal;
 
 /// Print the number of entries of a database or of a range
 #[derive(Args)]
@@ -19,6 +19,8 @@ pub(crate) struct Count {
     database: DatabaseArgs,
     #[command(flatten)]
     range: KeyRangeArgs,
+    #[command(flatten)]
+    live: LiveArg,
     #[command(flatten)]
     damage: DamageArgs,
 }
@@ -37,11 +39,11 @@ impl Count {
     fn count(&self) -> Result<u64, Failure> {
         #[cfg(feature = "store")]
         if let Some(address) = self.database.address()? {
-            let store = store::open_for_reading(address, &LiveArg::default(), &self.damage)?;
+            let store = store::open_for_reading(address, &self.live, &self.damage)?;
             return store::count(&*store, &self.range.key_range(&self.database)?);
         }
         let options = self.range.read_options(&self.database)?;
-        let db = self.database.open_read_only(&self.damage)?;
+        let db = self.database.open_for_reading(&self.live, &self.damage)?;
         let mut entries = db.raw_iter_with(&options);
         entries.seek_to_first();
         let mut count: u64 = 0;

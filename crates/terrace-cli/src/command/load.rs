@@ -1,6 +1,6 @@
 //! `terrace load`: puts the lines of a file into a database.
 //!
-//! Lines are written in atomic batches. A malformed line stops the load, and the batches before it
+//! Lines are written in atomic batches. A malformed line stops the load, and all lines before it
 //! are kept. Loading the corrected file afterwards gives the same database as if it had been loaded
 //! at once. The same holds for a full disk after space was freed.
 //!
@@ -185,15 +185,19 @@ fn load_in_bulk(db: &Db, mut entries: EntryReader, loaded: &mut u64) -> CommandR
 fn load(db: &Db, mut entries: EntryReader, options: &WriteOptions, loaded: &mut u64) -> CommandResult {
     let mut progress = Progress::bytes("loading", entries.input().len());
     let mut batch = WriteBatch::new();
-    while let Some((key, value)) = entries.next()? {
-        batch.put(&key, &value);
+    let end = loop {
+        match entries.next() {
+            Ok(Some((key, value))) => batch.put(&key, &value),
+            Ok(None) => break Ok(()),
+            Err(failure) => break Err(failure),
+        };
         if batch.len() >= BATCH_ENTRIES || batch.approximate_size() >= BATCH_BYTES {
             *loaded += write_batch(db, &mut batch, options)?;
             progress.set_position(entries.input().bytes_read());
         }
-    }
+    };
     *loaded += write_batch(db, &mut batch, options)?;
-    Ok(())
+    end
 }
 
 fn write_batch(db: &Db, batch: &mut WriteBatch, options: &WriteOptions) -> Result<u64, Failure> {

@@ -9,6 +9,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Command, ValueHint};
 
 use crate::cli::{self, COMMANDS, Run};
+use crate::database::check_directory;
 use crate::failure::{CommandResult, EXIT_CODES, Failure};
 use crate::terminal;
 
@@ -31,6 +32,7 @@ impl Run for Man {
         // Gives every command the full name that its page shows.
         program.build();
         if let Some(dir) = &self.dir {
+            check_directory(dir, "the directory of the pages").map_err(Failure::File)?;
             let mut pages = program.get_subcommands().chain([&program]);
             return pages.try_for_each(|command| save_page(dir, command));
         }

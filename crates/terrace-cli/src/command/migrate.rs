@@ -10,15 +10,17 @@
 //! The lock of a directory lasts for two scans of it at most: one of the snapshot of the last pass
 //! and one of the end. TO is only written meanwhile.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use terrace_env::{Clock, SystemClock};
+use clap::builder::NonEmptyStringValueParser;
+use terrace::Options;
+use terrace_env::{Clock, SystemClock, normalized_path};
 use terrace_store::migrate::{Reconciled, copy, digest, reconcile, transfer_changes};
 use terrace_store::{OpenOptions, Store, StoreSnapshot, is_address, open};
 
 use crate::cli::Run;
-use crate::database::check_outside;
+use crate::database::{PathContents, check_outside};
 use crate::failure::{CommandResult, Failure};
 use crate::progress::Progress;
 use crate::{terminal, units};
@@ -36,8 +38,10 @@ const MAX_PASSES: u32 = 5;
 #[derive(Args)]
 pub(crate) struct Migrate {
     /// Directory or address of the source
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     from: String,
     /// Directory or address of the target; it is created if it does not exist
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     to: String,
     /// Continue after the last key of the target, which an earlier run has copied
     #[arg(long)]
@@ -51,12 +55,7 @@ impl Run for Migrate {
     fn run(self) -> CommandResult {
         let from = address_of(&self.from);
         let to = address_of(&self.to);
-        if from == to {
-            return Err(Failure::Usage("FROM and TO are the same".into()));
-        }
-        if let (Some(source), Some(target)) = (from.strip_prefix("local:"), to.strip_prefix("local:")) {
-            check_outside(target.as_ref(), source.as_ref())?;
-        }
+        check_directories(&from, &to)?;
         let source = open(&from, &OpenOptions::default().read_only(true))?;
         let target = open(&to, &OpenOptions::default().create_if_missing(true))?;
         let copied = with_progress("copying", |progress| copy(&*source, &*target, self.resume, progress));
@@ -72,6 +71,29 @@ impl Run for Migrate {
             false => last_pass(&*source, &*target)?,
         };
         verify(&*target, &last)
+    }
+}
+
+/// Returns an error if both are the same, or if a directory cannot have its part.
+fn check_directories(from: &str, to: &str) -> CommandResult {
+    let options = Options::default();
+    let directory = |address: &str| address.strip_prefix("local:").map(PathBuf::from);
+    let source = directory(from);
+    let target = directory(to);
+    let normalized = |path: &PathBuf| normalized_path(&*options.env.fs, path);
+    if from == to || source.is_some() && source.as_ref().map(normalized) == target.as_ref().map(normalized) {
+        return Err(Failure::Usage("FROM and TO are the same".into()));
+    }
+    if let Some(source) = &source {
+        match PathContents::inspect(&options, source)? {
+            PathContents::Database => {}
+            other => return other.not_a_database(source, ""),
+        }
+    }
+    let Some(target) = &target else { return Ok(()) };
+    match PathContents::inspect(&options, target)? {
+        other @ (PathContents::File | PathContents::RocksDb { .. }) => other.not_a_database(target, ""),
+        _ => source.map_or(Ok(()), |source| check_outside(target, &source)),
     }
 }
 

@@ -17,6 +17,7 @@ use terrace_server::{
 use crate::cli::Run;
 use crate::database::{ComparatorArg, MemoryArgs, PathContents};
 use crate::failure::{CORRUPTION_ADVICE, CommandResult, Failure};
+use crate::lock_holder::describe_lock_holders;
 use crate::terminal;
 
 /// Serve a database over the Redis protocol
@@ -291,30 +292,14 @@ impl Run for Serve {
             check_directory(&config)?;
         }
         let served = serve(&config, |addresses, _handle| announce(addresses));
-        served.map_err(|error| match (failure(error), lock_holder(&config)) {
-            (Failure::Database(reason), Some(pid)) if reason.contains("open in another process") => {
-                Failure::Database(format!("{reason}: process {pid}"))
+        served.map_err(|error| match failure(error) {
+            Failure::Database(reason) if reason.contains("open in another process") => {
+                let holders = describe_lock_holders(&config.dir.join("LOCK"));
+                Failure::Database(holders.map_or(reason.clone(), |holders| format!("{reason}: {holders}")))
             }
-            (failure, _) => failure,
+            failure => failure,
         })
     }
-}
-
-/// Returns the process that has the database open, if the system tells it.
-fn lock_holder(config: &ServerConfig) -> Option<u32> {
-    let identity = config.engine.env.fs.identity(&config.dir.join("LOCK")).ok()?;
-    let locks = config_file::read(Path::new("/proc/locks")).ok()?;
-    // Linux puts the low bits of both numbers into the low 32 bits of this value.
-    let device = identity.device;
-    let major = (device >> 8 & 0xfff) | (device >> 32 & !0xfff);
-    let minor = (device & 0xff) | (device >> 12 & 0xffff_ff00);
-    let file = format!("{major:02x}:{minor:02x}:{}", identity.inode);
-    // A line is `1: FLOCK  ADVISORY  WRITE 3740 fe:00:9978202 0 EOF`.
-    locks.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let is_lock = words.get(5) == Some(&file.as_str());
-        words.get(4).filter(|_| is_lock)?.parse().ok()
-    })
 }
 
 /// Reads a password and prints its hash.

@@ -35,7 +35,7 @@ impl Run for Stat {
     fn run(self) -> CommandResult {
         let db = match self.live.live {
             true => self.database.follow()?,
-            false => self.database.open_with_damage(&self.damage)?,
+            false => self.database.open_with_damage(&self.damage).map_err(Failure::advise_live)?,
         };
         let summary = DatabaseSummary::collect(&db, &self.database.options_for_reading())?;
         let mut out = terminal::output();

@@ -32,6 +32,39 @@ fn no_database() {
     assert_eq!(trial.list(""), ["file"], "a file was created");
 }
 
+/// Regression: some messages were those of a failed call of the system on a file below the path.
+#[test]
+fn file_in_place_of_a_directory() {
+    let trial = CliTest::with_entries("a\t1\n");
+    trial.file("file", "").run("backup create backups db").assert_contains(0, &[]);
+    let database = "file: a file, expected the directory of a database";
+    let backups = "file: a file, expected backups";
+    for (line, message) in [
+        ("backup create backups file", database),
+        ("backup create file db", "invalid argument: file: is a file, expected backups"),
+        ("backup list file", backups),
+        ("backup verify file", backups),
+        ("backup prune file --keep 1", backups),
+        ("restore file new", backups),
+        ("restore backups file", "invalid argument: file: exists, expected the name of a new directory"),
+        ("checkpoint file new", database),
+        ("checkpoint db file", "invalid argument: file: exists, expected the name of a new directory"),
+        #[cfg(feature = "store")]
+        ("migrate file new", database),
+        #[cfg(feature = "store")]
+        ("migrate db file", database),
+        #[cfg(feature = "store")]
+        ("migrate missing new", "missing: no such directory, expected a database"),
+    ] {
+        trial.run(line).assert_error(3, message);
+    }
+    assert_eq!(trial.list(""), ["backups", "db", "file"]);
+    #[cfg(feature = "store")]
+    trial.run("migrate db ./db").assert_error(2, "FROM and TO are the same");
+    #[cfg(all(feature = "store", unix))]
+    trial.run_in_shell("\"$0\" migrate '' db").assert_contains(2, &["a value is required for '<FROM>'"]);
+}
+
 #[test]
 fn malformed_lines() {
     let trial = CliTest::new();
@@ -41,24 +74,50 @@ fn malformed_lines() {
         ("c.tsv", "\\xzz\t1\n", 1, r"key: a backslash at byte 0 that is not one of \t \n \\ \xNN"),
         ("d.jsonl", "{\"key\":\"a\",\"value\":\"1\"}\n{]\n", 2, "not JSON: key must be a string at byte 2"),
         ("e.jsonl", "{\"key\":\"a\"}\n", 1, "no field \"value\" or \"value_base64\""),
+        (
+            "f.hex",
+            "61\t31\n6x\t32\n",
+            2,
+            "key: not hexadecimal: 'x' at byte 1, expected digits 0 to 9 and a to f",
+        ),
     ] {
         trial.file(name, text);
+        let loaded = if line == 1 { "0 entries" } else { "1 entry" };
         trial
             .run(&format!("load db {name} --create"))
-            .assert_error(4, &format!("{name}:{line}: {reason}; loaded before the error: 0 entries"));
+            .assert_error(4, &format!("{name}:{line}: {reason}; loaded before the error: {loaded}"));
+    }
+    trial.run("dump db").assert_output(0, "a\t1\n");
+}
+
+/// Regression: the last one of two equal fields was loaded.
+#[test]
+fn field_twice_in_one_line() {
+    let trial = CliTest::new();
+    let first = "{\"key\":\"a\",\"value\":\"1\"}\n";
+    for (line, name) in [
+        (r#"{"key":"b","value":"1","value":"2"}"#, "value"),
+        (r#"{"key":"b","value":"1","\u006bey":"c"}"#, "key"),
+        (r#"{"key":"b","value":1,"value":"2"}"#, "value"),
+    ] {
+        trial.file("f.jsonl", format!("{first}{line}\n"));
+        let message = format!("f.jsonl:2: field \"{name}\" twice; loaded before the error: 1 entry");
+        trial.run("load db f.jsonl --create").assert_error(4, &message);
+        trial.run("dump db").assert_output(0, "a\t1\n");
     }
 }
 
+/// Regression: the lines between the last batch and the malformed line were not loaded.
 #[test]
-fn entries_before_a_malformed_batch_are_kept() {
+fn entries_before_a_malformed_line_are_kept() {
     let trial = CliTest::new();
     let mut lines: String = (0..1500).map(|i| format!("{i:04}\t\n")).collect();
     lines.push_str("oops\n");
     trial.file("f.tsv", &lines);
     trial
         .run("load db f.tsv --create")
-        .assert_contains(4, &["f.tsv:1501: no tab", "; loaded before the error: 1,000 entries\n"]);
-    assert_eq!(trial.run("dump db").out.lines().count(), 1000);
+        .assert_contains(4, &["f.tsv:1501: no tab", "; loaded before the error: 1,500 entries\n"]);
+    assert_eq!(trial.run("dump db").out.lines().count(), 1500);
 }
 
 #[test]
@@ -161,7 +220,18 @@ fn usage_errors_are_one_line() {
 fn usage_errors() {
     let trial = CliTest::with_entries("a\t1\n");
     trial.run(r"get db \q").assert_error(2, r"'\\q': a backslash at byte 0 that is not one of \t \n \\ \xNN");
-    trial.run("get db --hex 6").assert_contains(2, &["terrace: '6': not hexadecimal: invalid length"]);
+    let message = "'6': not hexadecimal: an odd number of digits, expected two for each byte";
+    trial.run("get db --hex 6").assert_error(2, message);
+    let message = "'0x61': not hexadecimal: 'x' at byte 1, expected digits 0 to 9 and a to f (without 0x)";
+    for command in ["scan", "count", "delete", "compact"] {
+        for bound in ["--from", "--to"] {
+            trial.run(&format!("{command} db --hex {bound} 0x61")).assert_error(2, message);
+        }
+    }
+    for command in ["scan", "count"] {
+        trial.run(&format!("{command} db --hex --prefix 0x61")).assert_error(2, message);
+    }
+    trial.run("count db").assert_output(0, "1\n");
     trial.run("destroy db").assert_error(2, "destroy needs --yes when standard input is not a terminal");
     for (line, word) in [
         ("frobnicate", "frobnicate"),

@@ -81,6 +81,44 @@ fn damaged_table() {
     trial.run(&format!("get db key{lost:06} --allow-damage")).assert_contains(1, &["warning: ", "no key"]);
 }
 
+/// Regression: a backup stored a damaged table without a message.
+#[test]
+fn backup_of_a_damaged_table() {
+    let trial = CliTest::with_entries(&entries());
+    trial.run("compact db").assert_contains(0, &[]);
+    trial.run("backup create backups db").assert_contains(0, &["backup 1: "]);
+    let table = trial.find_file(".ldb");
+    let bytes = trial.read(&table);
+    let mut damaged = bytes.clone();
+    damaged[20_000] ^= 0x40;
+    // Another file than the one that the first backup has.
+    fs::remove_file(trial.path(&table)).unwrap();
+    trial.file(&table, damaged);
+    let name = &table["db/".len()..];
+    for _ in 0..2 {
+        trial.run("backup create backups db").assert_contains(
+            3,
+            &[
+                "terrace: corruption: ",
+                name,
+                "checksum 0x",
+                "terrace verify",
+                "--allow-damage stores damaged tables",
+            ],
+        );
+        trial.run("backup list backups").assert_contains(0, &["     1  20"]);
+        assert_eq!(trial.list("backups"), ["000001", "000001.files", "LOCK", "tables"]);
+        assert_eq!(trial.list("backups/tables").len(), 1);
+    }
+    let allowed = trial.run("backup create backups db --allow-damage");
+    allowed.assert_contains(0, &["terrace: warning: corruption: ", name, "checksum 0x", "backup 2: "]);
+    // The damaged table is stored now, and that is no reason to be silent about it.
+    trial.run("backup create backups db").assert_contains(3, &["terrace: corruption: ", name]);
+    trial.run("backup verify backups").assert_contains(0, &["backup 2: ", "no problem"]);
+    trial.file(&table, bytes);
+    trial.run("backup create backups db").assert_contains(0, &["backup 3: "]);
+}
+
 #[test]
 fn missing_table() {
     let trial = CliTest::with_entries("a\t1\n");

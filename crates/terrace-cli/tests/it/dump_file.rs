@@ -84,9 +84,17 @@ fn manifest() {
 fn other_files() {
     let trial = CliTest::new();
     trial.file("CURRENT", "");
-    let names = "not a name of a table (.ldb, .sst), a log (.log) or a MANIFEST";
-    trial.run("dump --file CURRENT").assert_error(4, &format!("CURRENT: {names}"));
-    trial.run("dump --file 1.ldb").assert_error(4, &format!("1.ldb: {}", missing_file()));
+    let names = "not the name of a table (000012.ldb, 000012.sst), a log (000012.log) or a manifest \
+        (MANIFEST-000012)";
+    trial.file("table.ldb", "");
+    for name in ["CURRENT", "table.ldb"] {
+        trial.run(&format!("dump --file {name}")).assert_error(4, &format!("{name}: {names}"));
+    }
+    // Regression: a missing file got the message of a wrong name.
+    for name in ["1.ldb", "missing.ldb", "missing"] {
+        trial.run(&format!("dump --file {name}")).assert_error(4, &format!("{name}: {}", missing_file()));
+    }
+    trial.run("dump --file .").assert_error(4, ".: a directory, expected a file");
 }
 
 /// One record: at sequence number 9, put k v, delete k.

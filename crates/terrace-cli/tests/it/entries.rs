@@ -42,7 +42,9 @@ fn load_in_bulk() {
     let message = "bad.tsv:2: no tab, expected key, tab, value; loaded before the error: 0 entries";
     trial.run("load db bad.tsv --bulk always").assert_error(4, message);
     trial.run("get db x").assert_error(1, "db: no key 'x'");
+    let message = "bad.tsv:2: no tab, expected key, tab, value; loaded before the error: 1 entry";
     trial.run("load db bad.tsv --bulk never").assert_error(4, message);
+    trial.run("get db x").assert_output(0, "1\n");
     assert!(trial.list("db").iter().all(|name| !name.ends_with(".dbtmp")));
 }
 

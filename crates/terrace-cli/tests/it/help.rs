@@ -5,7 +5,7 @@
     reason = "creates a directory, and writes to a device that is always full"
 )]
 
-use crate::cli_test::{CliTest, missing_directory};
+use crate::cli_test::CliTest;
 
 const COMMANDS: &[&str] = &[
     "get",
@@ -181,7 +181,9 @@ fn all_manual_pages_in_a_directory() {
     assert_eq!(trial.read("man1/terrace-get.1"), trial.run("man get").out.into_bytes());
     trial
         .run("man --dir missing")
-        .assert_contains(4, &[&format!("missing/terrace-get.1: {}", missing_directory())]);
+        .assert_error(4, "missing: no such directory, expected the directory of the pages");
+    let message = "man1/terrace.1: a file, expected the directory of the pages";
+    trial.run("man --dir man1/terrace.1").assert_error(4, message);
 }
 
 #[cfg(target_os = "linux")]

@@ -75,11 +75,14 @@ fn database_open_in_leveldb_is_locked() {
     let Some(stock) = stock_leveldb_or_skip() else { return };
     let trial = CliTest::new();
     let _stock_db = open_stock(stock, &trial, true, 0);
-    let advice = "the database is open in another process; close it there first";
+    let locked = "the database is open in another process";
+    let process =
+        if cfg!(target_os = "linux") { format!(": process {} (", std::process::id()) } else { String::new() };
     for line in ["put db k v", "verify db", "repair db", "destroy db --yes"] {
-        trial.run(line).assert_contains(3, &[&format!("{advice}\n")]);
+        trial.run(line).assert_contains(3, &[&format!("{locked}{process}"), "; close it there first\n"]);
     }
     for line in ["get db k", "scan db", "dump db"] {
-        trial.run(line).assert_contains(3, &[&format!("{advice}; --live reads beside the writer\n")]);
+        let advice = "; close it there first; --live reads beside the writer\n";
+        trial.run(line).assert_contains(3, &[&format!("{locked}{process}"), advice]);
     }
 }

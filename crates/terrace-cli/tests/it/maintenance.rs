@@ -145,6 +145,35 @@ fn check_damaged_list(trial: &CliTest) {
     trial.file("backups/000001.files", &list);
 }
 
+/// Regression: `backup list` removed the list of a backup whose directory was lost, and its tables.
+#[test]
+fn lost_directory_of_a_backup() {
+    let trial = CliTest::with_entries(FEW);
+    trial.run("compact db").assert_contains(0, &[]);
+    trial.run("backup create backups db").assert_contains(0, &["backup 1: "]);
+    trial.run("put db d 4").assert_output(0, "");
+    trial.run("compact db").assert_contains(0, &[]);
+    trial.run("backup create backups db").assert_contains(0, &["backup 2: "]);
+    std::fs::remove_dir_all(trial.path("backups/000001")).unwrap();
+    let tables = trial.list("backups/tables");
+    let message = "corruption: 000001: is missing, but its list 000001.files exists";
+    for _ in 0..2 {
+        let listed = trial.run("backup list backups");
+        listed.assert_contains(3, &["     2  20", message]);
+        let verified = trial.run("backup verify backups");
+        verified
+            .assert_contains(3, &[message, "backup 1: damaged", "backup 2: ", "backups: 1 backup damaged\n"]);
+        assert_eq!(trial.list("backups"), ["000001.files", "000002", "000002.files", "LOCK", "tables"]);
+    }
+    trial.run("restore backups old --id 1").assert_contains(3, &[message]);
+    trial.run("restore backups new").assert_output(0, "");
+    trial.run("backup create backups db").assert_contains(0, &["backup 3: "]);
+    assert_eq!(trial.list("backups/tables"), tables, "a table of the damaged backup is gone");
+    trial.run("backup prune backups --keep 2").assert_output(0, "1 backup removed\n");
+    trial.run("backup list backups").assert_contains(0, &["     2  20", "     3  20"]);
+    trial.run("backup verify backups").assert_contains(0, &["backup 2: ", "backup 3: "]);
+}
+
 /// Regression: the command created a lock and a directory of tables there.
 #[test]
 fn backups_in_a_directory_of_another_kind() {

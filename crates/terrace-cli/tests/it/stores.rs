@@ -59,7 +59,10 @@ fn writes_on_a_store() {
     trial.run("delete local:db c").assert_output(0, "");
     trial.run("delete local:db --from e").assert_output(0, "");
     trial.run("scan db").assert_output(0, "a\t2\nd\t4\n");
-    trial.run_with_input("load local:db - --format tsv", b"f\t6\nbroken\n").assert_contains(4, &["no tab"]);
+    trial
+        .run_with_input("load local:db - --format tsv", b"f\t6\nbroken\n")
+        .assert_contains(4, &["no tab", "loaded before the error: 1 entry"]);
+    trial.run("scan db --from f").assert_output(0, "f\t6\n");
 }
 
 #[test]

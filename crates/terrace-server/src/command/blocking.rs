@@ -17,8 +17,8 @@ use crate::failure::{CommandResult, Failure};
 use crate::resp::{Reply, parse_double};
 use crate::store::{ValueType, View};
 
-/// Longest wait, in seconds. A longer one would exceed the clock.
-const MAX_WAIT: f64 = 9.0e15;
+/// Longest wait, in milliseconds: 2^63, which Redis stores as a negative number.
+const MAX_WAIT: f64 = 9_223_372_036_854_775_808.0;
 
 impl Call<'_> {
     /// Makes the client wait for one of `keys`, for `timeout` or without end. The caller has found
@@ -45,10 +45,12 @@ impl Call<'_> {
 pub(super) fn timeout(args: Args<'_>, index: usize) -> CommandResult<Option<Duration>> {
     let seconds = parse_double(args.at(index));
     let seconds = seconds.ok_or(Failure::reply("ERR timeout is not a float or out of range"))?;
-    if !(0.0..MAX_WAIT).contains(&seconds) {
+    let milliseconds = (seconds * 1000.0).ceil();
+    // The negative zero, which -0.0001 becomes, is a zero.
+    if !(0.0..MAX_WAIT).contains(&milliseconds) {
         return Err(Failure::reply("ERR timeout is negative"));
     }
-    let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    let timeout = Duration::from_millis(milliseconds as u64);
     Ok(Some(timeout).filter(|timeout| !timeout.is_zero()))
 }
 
@@ -187,18 +189,16 @@ pub(super) fn brpoplpush(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 /// BLMPOP timeout numkeys key .. LEFT | RIGHT [COUNT count]
 pub(super) fn blmpop(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let timeout = timeout(args, 1)?;
     let (keys, next) = counted_keys(args, 2)?;
     let command = WaitingPop::Lists(End::parse(args, next)?, count_option(args, next + 1)?);
-    pop_or_wait(call, keys, timeout, command)
+    pop_or_wait(call, keys, timeout(args, 1)?, command)
 }
 
 /// BZMPOP timeout numkeys key .. MIN | MAX [COUNT count]
 pub(super) fn bzmpop(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let timeout = timeout(args, 1)?;
     let (keys, next) = counted_keys(args, 2)?;
     let command = WaitingPop::SortedSets(Side::parse(args, next)?, count_option(args, next + 1)?);
-    pop_or_wait(call, keys, timeout, command)
+    pop_or_wait(call, keys, timeout(args, 1)?, command)
 }
 
 #[cfg(test)]
@@ -213,6 +213,9 @@ mod tests {
         };
         assert_eq!(parse("0").unwrap(), None);
         assert_eq!(parse("0.25").unwrap(), Some(Duration::from_millis(250)));
+        assert_eq!(parse("0.0001").unwrap(), Some(Duration::from_millis(1)));
+        assert_eq!(parse("-0.0001").unwrap(), None);
+        assert_eq!(parse("9.2e15").unwrap(), Some(Duration::from_secs(9_200_000_000_000_000)));
         for refused in ["-1", "inf", "1e30", "x", ""] {
             assert!(parse(refused).is_err(), "{refused}");
         }

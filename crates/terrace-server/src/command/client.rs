@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::execute::{count_error_text, count_failed};
-use super::subcommand::{Subcommand, dispatch};
+use super::subcommand::{Subcommand, dispatch, unknown_form};
 use super::{Args, Call};
 use crate::conn::{Client, ClientType, PauseKind, ReplyMode, Unblocked};
 use crate::failure::{CommandResult, Failure};
@@ -40,12 +40,6 @@ fn ok(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
-fn wrong_arguments(name: &str) -> Failure {
-    Failure::reply(format!(
-        "ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP."
-    ))
-}
-
 /// CLIENT NO-EVICT ON | OFF
 fn no_evict(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     if !args.is(2, "ON") && !args.is(2, "OFF") {
@@ -63,7 +57,7 @@ fn pause(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         3 => PauseKind::All,
         4 if args.is(3, "ALL") => PauseKind::All,
         4 if args.is(3, "WRITE") => PauseKind::Write,
-        5.. => return Err(wrong_arguments("PAUSE")),
+        5.. => return Err(unknown_form(args, "CLIENT")),
         _ => return Err(Failure::reply("ERR CLIENT PAUSE mode must be WRITE or ALL")),
     };
     let now = call.shared.clock.monotonic();
@@ -244,11 +238,39 @@ fn reply(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
+/// CLIENT TRACKING ON | OFF [option ..]
 fn tracking(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    if args.is(2, "OFF") && args.len() == 3 {
+    check_tracking_options(call, args)?;
+    if args.is(2, "OFF") {
         return ok(call, args);
     }
-    Err(Failure::reply("ERR client-side caching (CLIENT TRACKING ON) is not supported by Terrace"))
+    Err(match args.is(2, "ON") {
+        true => Failure::reply("ERR client-side caching (CLIENT TRACKING ON) is not supported by Terrace"),
+        false => Failure::SYNTAX,
+    })
+}
+
+fn check_tracking_options(call: &Call<'_>, args: Args<'_>) -> CommandResult {
+    let flags = ["BCAST", "OPTIN", "OPTOUT", "NOLOOP"];
+    let mut index = 3;
+    while index < args.len() {
+        let has_value = index + 1 < args.len();
+        if args.is(index, "REDIRECT") && has_value {
+            let id = args.integer(index + 1)?;
+            let clients = call.shared.clients.all();
+            if !clients.iter().any(|client| i64::try_from(client.id) == Ok(id)) {
+                return Err(Failure::reply("ERR The client ID you want redirect to does not exist"));
+            }
+            index += 2;
+        } else if args.is(index, "PREFIX") && has_value {
+            index += 2;
+        } else if flags.iter().any(|flag| args.is(index, flag)) {
+            index += 1;
+        } else {
+            return Err(Failure::SYNTAX);
+        }
+    }
+    Ok(())
 }
 
 fn caching(_call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
@@ -278,7 +300,7 @@ fn getredir(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
 fn unblock(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let is_error = match args.len() {
         3 => false,
-        5.. => return Err(wrong_arguments("UNBLOCK")),
+        5.. => return Err(unknown_form(args, "CLIENT")),
         _ if args.is(3, "TIMEOUT") => false,
         _ if args.is(3, "ERROR") => true,
         _ => return Err(Failure::reply("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),

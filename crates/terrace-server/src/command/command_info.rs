@@ -66,7 +66,7 @@ fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     for name in args.from(2) {
         match find(name) {
             Some(row) => reply_row(call.reply, row),
-            None => call.reply.null_array(),
+            None => call.reply.null(),
         }
     }
     Ok(())
@@ -141,7 +141,11 @@ fn keys_of(args: Args<'_>) -> CommandResult<(&'static Command, Args<'_>, Vec<&[u
     if !is_arity(row.arity, inner.len()) {
         return Err(Failure::reply("ERR Invalid number of arguments specified for command"));
     }
-    let mut keys: Vec<&[u8]> = row.keys.of(inner).collect();
+    let mut keys: Vec<&[u8]> = match row.name {
+        "georadius" => stored_keys(inner, 6),
+        "georadiusbymember" => stored_keys(inner, 5),
+        _ => row.keys.of(inner).collect(),
+    };
     if !row.keys.is_count_valid(inner) {
         keys.clear();
     }
@@ -149,4 +153,13 @@ fn keys_of(args: Args<'_>) -> CommandResult<(&'static Command, Args<'_>, Vec<&[u
         return Err(Failure::reply("ERR Invalid arguments specified for command"));
     }
     Ok((row, inner, keys))
+}
+
+/// Keys of GEORADIUS. Redis reports both destinations, although only the last one is written.
+fn stored_keys(args: Args<'_>, begin: usize) -> Vec<&[u8]> {
+    let destinations = ["STORE", "STOREDIST"].into_iter().filter_map(|word| {
+        let at = (begin..args.len()).find(|index| args.is(*index, word))?;
+        args.get(at + 1)
+    });
+    std::iter::once(args.at(1)).chain(destinations).collect()
 }

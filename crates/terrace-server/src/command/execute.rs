@@ -10,7 +10,7 @@ use super::attempts::Attempts;
 use super::observe::show_script;
 use super::permission::{Denial, denial};
 use super::ready::serve_blocked;
-use super::subcommand::{self, is_arity};
+use super::subcommand::{self, MAX_SHOWN, is_arity, shown_name, until_nul};
 use super::table::{self, Command, Flags, Function, Handler};
 use super::{Args, Call, Flow, TurnSeries, all_counted, multi, script};
 use crate::conn::{Client, Execution, Multi, PauseKind, Session};
@@ -136,18 +136,19 @@ fn check(
     args: Args<'_>,
 ) -> CommandResult<&'static Command> {
     let checked = check_command(shared, session, known, args);
-    if let (Err(failure), Some(multi)) = (&checked, &mut session.multi) {
-        multi.is_aborted = true;
-        // A client must not be left in MULTI by an EXEC that could not run.
-        if table::find(args.at(0)).is_some_and(|command| matches!(command.handler, Handler::Exec)) {
-            let text = failure.text();
-            let reason = text.strip_prefix("ERR ").unwrap_or(&text);
-            let text = format!("EXECABORT Transaction discarded because of: {reason}");
-            session.end_multi(shared);
-            return Err(Failure::reply(text));
-        }
+    let Err(failure) = &checked else { return checked };
+    // A client must not be left in MULTI by an EXEC that could not run.
+    if known.is_some_and(|command| matches!(command.handler, Handler::Exec)) {
+        let text = failure.text();
+        let reason = text.strip_prefix("ERR ").unwrap_or(&text);
+        let text = format!("EXECABORT Transaction discarded because of: {reason}");
+        session.end_multi(shared);
+        return Err(Failure::reply(text));
     }
-    session.should_close |= checked.is_err() && is_http(args.at(0));
+    if let Some(multi) = &mut session.multi {
+        multi.is_aborted = true;
+    }
+    session.should_close |= is_http(args.at(0));
     checked
 }
 
@@ -178,7 +179,7 @@ fn check_command(
     if session.is_subscriber_only() && !command.flags.contains(Flags::WHILE_SUBSCRIBED) {
         return Err(Failure::reply(format!(
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
-            command.name
+            table::counted(command, args).0
         )));
     }
     script::check_busy(shared, command, args)?;
@@ -232,15 +233,19 @@ fn is_http(name: &[u8]) -> bool {
 }
 
 fn unknown_command(args: Args<'_>) -> Failure {
-    let shown = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(128)]).into_owned();
-    let mut text = format!("ERR unknown command '{}', with args beginning with: ", shown(args.at(0)));
+    let name = shown_name(args.at(0));
+    let mut shown = String::new();
+    // Redis bounds the arguments together, and ends each one at a NUL.
+    let mut len = 0;
     for arg in args.from(1) {
-        if text.len() >= 256 {
+        if len >= MAX_SHOWN {
             break;
         }
-        text += &format!("'{}' ", shown(arg));
+        let arg = until_nul(arg, MAX_SHOWN - len);
+        len += arg.len() + "'' ".len();
+        shown += &format!("'{}' ", String::from_utf8_lossy(arg));
     }
-    Failure::reply(text)
+    Failure::reply(format!("ERR unknown command '{name}', with args beginning with: {shown}"))
 }
 
 /// Runs a command outside of MULTI, again after each conflict with another front end.

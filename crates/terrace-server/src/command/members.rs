@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::glob;
-use crate::resp::parse_u64;
+use crate::resp::parse_cursor;
 use crate::store::{MemberRange, Object, ValueType};
 
 /// Maximum size of the members that a command holds or replies, in bytes.
@@ -217,7 +217,7 @@ pub(super) struct ScannedType {
 
 /// HSCAN key cursor [MATCH pattern] [COUNT count], and the same for other types.
 pub(super) fn scan_members(call: &mut Call<'_>, args: Args<'_>, scanned: &ScannedType) -> CommandResult {
-    let cursor = parse_u64(args.at(2)).ok_or(Failure::reply("ERR invalid cursor"))?;
+    let cursor = parse_cursor(args.at(2)).ok_or(Failure::reply("ERR invalid cursor"))?;
     let Some(object) = call.open(&args[1], scanned.value_type)? else {
         reply_scan(call, 0, &[]);
         return Ok(());

@@ -1,8 +1,8 @@
 //! Publish and subscribe.
 
-use super::subcommand::{Subcommand, dispatch};
+use super::subcommand::{Subcommand, dispatch, unknown_form};
 use super::{Args, Call};
-use crate::conn::ChannelKind;
+use crate::conn::{ChannelKind, LateMessage};
 use crate::failure::{CommandResult, Failure};
 
 /// Maximum size of the messages that a transaction sends after its commit, in bytes: the same as
@@ -21,6 +21,10 @@ pub(super) fn psubscribe(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 /// SSUBSCRIBE channel ..
 pub(super) fn ssubscribe(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    // As in Redis, only the other forms are allowed within MULTI.
+    if call.view.is_transaction() {
+        return Err(Failure::reply("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+    }
     subscribe_all(call, args, ChannelKind::Shard)
 }
 
@@ -96,11 +100,14 @@ fn publish_to(call: &mut Call<'_>, args: Args<'_>, kind: ChannelKind) -> Command
         call.shared.pubsub.publish(kind, channel, message, call.shared.clock.monotonic())
     };
     if call.view.is_transaction() && receivers > 0 {
-        call.view.effects.message_bytes += channel.len() + message.len();
+        let own = call.shared.pubsub.messages_to(&call.session.client, kind, channel, message);
+        let own_bytes: usize = own.iter().map(|message| message.len()).sum();
+        call.view.effects.message_bytes += channel.len() + message.len() + own_bytes;
         if call.view.effects.message_bytes > MAX_MESSAGES {
             return Err(Failure::reply("ERR the messages of the transaction exceed 256 MiB"));
         }
-        call.view.effects.messages.push((kind, channel.to_vec(), message.to_vec()));
+        let message = LateMessage { kind, channel: channel.to_vec(), text: message.to_vec(), own };
+        call.view.effects.messages.push(message);
     }
     call.reply.count(receivers);
     Ok(())
@@ -110,8 +117,9 @@ impl Call<'_> {
     /// Sends the messages of a transaction, after its commit.
     pub(super) fn publish_messages(&mut self) {
         let effects = self.view.effects.existing();
-        for (kind, channel, message) in effects.into_iter().flat_map(|effects| effects.messages.drain(..)) {
-            self.shared.pubsub.publish(kind, &channel, &message, self.shared.clock.monotonic());
+        for message in effects.into_iter().flat_map(|effects| effects.messages.drain(..)) {
+            let now = self.shared.clock.monotonic();
+            self.shared.pubsub.publish_late(&message, &self.session.client, now);
         }
     }
 }
@@ -134,6 +142,9 @@ pub(super) static PUBSUB: &[Subcommand] = &[
 ];
 
 fn channels(call: &mut Call<'_>, args: Args<'_>, kind: ChannelKind) -> CommandResult {
+    if args.len() > 3 {
+        return Err(unknown_form(args, "PUBSUB"));
+    }
     let found = call.shared.pubsub.channels(kind, args.get(2));
     call.reply.bulks(&found);
     Ok(())

@@ -3,7 +3,7 @@
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::glob;
-use crate::resp::parse_u64;
+use crate::resp::parse_cursor;
 use crate::store::{KeyCount, KeyRange};
 
 /// Number of entries that a scan may read on a worker.
@@ -42,7 +42,7 @@ struct ScanOptions<'a> {
 
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
 pub(super) fn scan(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let cursor = parse_u64(args.at(1)).ok_or(Failure::reply("ERR invalid cursor"))?;
+    let cursor = parse_cursor(args.at(1)).ok_or(Failure::reply("ERR invalid cursor"))?;
     let options = parse(args)?;
     if options.count > MAX_ON_WORKER {
         call.require_slow_pool()?;

@@ -9,7 +9,7 @@ use super::execute::{check_writable, count_error_text, denied, may_write};
 use super::observe::{Observed, observe_in_script};
 use super::permission::denial;
 use super::stream::may_wait;
-use super::subcommand::{self, Subcommand, SubcommandFault, dispatch, is_arity};
+use super::subcommand::{self, Subcommand, SubcommandFault, dispatch, is_arity, unknown_form};
 use super::table::{self, Command, Flags, Handler};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
@@ -19,6 +19,8 @@ use crate::shared::Shared;
 
 /// Size of a script above which SCRIPT LOAD compiles it in the slow pool, in bytes.
 const MAX_COMPILED_ON_WORKER: usize = 4 << 10;
+/// Length of the hash of a script as text. Redis looks for no script with another one.
+const HASH_LEN: usize = 40;
 
 /// Refuses a command while a script exceeds its time limit.
 pub(super) fn check_busy(shared: &Shared, command: &Command, args: Args<'_>) -> CommandResult {
@@ -62,9 +64,13 @@ pub(super) fn evalsha_ro(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn eval_hash(call: &mut Call<'_>, args: Args<'_>, is_read_only: bool) -> CommandResult {
+    let no_script = || Failure::reply("NOSCRIPT No matching script. Please use EVAL.");
+    require_scripts(call)?;
+    if args[1].len() != HASH_LEN {
+        return Err(no_script());
+    }
     let keys = key_count(call, args)?;
-    let script = call.shared.scripts.cache.lock().get(&args[1]);
-    let script = script.ok_or(Failure::reply("NOSCRIPT No matching script. Please use EVAL."))?;
+    let script = call.shared.scripts.cache.lock().get(&args[1]).ok_or_else(no_script)?;
     run(call, args, keys, &script, is_read_only)
 }
 
@@ -325,12 +331,34 @@ pub(super) static FUNCTION: &[Subcommand] = &[
 ];
 
 fn function_flush(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    if args.len() > 3 {
+        return Err(unknown_form(args, "FUNCTION"));
+    }
     check_flush(args, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
     call.reply.ok();
     Ok(())
 }
 
-fn function_list(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
+/// FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]
+fn function_list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    let mut wants_code = false;
+    let mut has_name = false;
+    let mut index = 2;
+    while index < args.len() {
+        if !wants_code && args.is(index, "WITHCODE") {
+            wants_code = true;
+            index += 1;
+        } else if !has_name && args.is(index, "LIBRARYNAME") {
+            if index + 1 == args.len() {
+                return Err(Failure::reply("ERR library name argument was not given"));
+            }
+            has_name = true;
+            index += 2;
+        } else {
+            let argument = String::from_utf8_lossy(args.at(index));
+            return Err(Failure::reply(format!("ERR Unknown argument {argument}")));
+        }
+    }
     call.reply.array(0);
     Ok(())
 }

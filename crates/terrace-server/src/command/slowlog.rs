@@ -1,6 +1,6 @@
 //! SLOWLOG: the last commands that took long.
 
-use super::subcommand::{Subcommand, dispatch};
+use super::subcommand::{Subcommand, dispatch, unknown_form};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 
@@ -26,11 +26,7 @@ fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
             -1 => usize::MAX,
             count => usize::try_from(count).map_err(|_| wrong())?,
         },
-        _ => {
-            return Err(Failure::reply(
-                "ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.",
-            ));
-        }
+        _ => return Err(unknown_form(args, "SLOWLOG")),
     };
     let entries = call.shared.slow_log.last(count);
     call.reply.array(entries.len());

@@ -1,8 +1,13 @@
 //! Subcommands such as CONFIG GET.
 
+use std::borrow::Cow;
+
 use super::table::Command;
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
+
+/// Number of bytes of a name, or of all arguments, that error messages show.
+pub(super) const MAX_SHOWN: usize = 128;
 
 /// Subcommand of a command.
 #[derive(Debug)]
@@ -36,8 +41,7 @@ pub(crate) enum SubcommandFault {
 impl SubcommandFault {
     /// Error of the command `parent`.
     pub(crate) fn failure(self, parent: &str, args: Args<'_>) -> Failure {
-        let name = args.at(1);
-        let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
+        let name = shown_name(args.at(1));
         Failure::reply(match self {
             SubcommandFault::Unknown => {
                 let parent = parent.to_ascii_uppercase();
@@ -49,6 +53,25 @@ impl SubcommandFault {
             }
         })
     }
+}
+
+/// Error for a subcommand of `parent` with arguments that it does not know.
+pub(super) fn unknown_form(args: Args<'_>, parent: &str) -> Failure {
+    let name = shown_name(args.at(1));
+    Failure::reply(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{name}'. Try {parent} HELP."
+    ))
+}
+
+/// Returns the part of a name that error messages show.
+pub(super) fn shown_name(name: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(until_nul(name, MAX_SHOWN))
+}
+
+/// Returns the bytes before the first NUL, at most `max`, as Redis shows them.
+pub(super) fn until_nul(bytes: &[u8], max: usize) -> &[u8] {
+    let bytes = &bytes[..bytes.len().min(max)];
+    bytes.split(|byte| *byte == 0).next().unwrap_or(bytes)
 }
 
 /// Checks the subcommand of `command` before the command is queued or run.

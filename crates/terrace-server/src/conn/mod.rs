@@ -33,7 +33,7 @@ pub(crate) use internal_client::{InternalClient, encode_command};
 pub(crate) use login::{LoginAttempts, is_equal};
 pub(crate) use monitor::Monitors;
 pub(crate) use pause::{Pause, PauseKind};
-pub(crate) use pubsub::{ChannelKind, PubSub};
+pub(crate) use pubsub::{ChannelKind, LateMessage, PubSub};
 pub(crate) use session::{Blocked, Execution, Multi, QueuedCommand, ReplyMode, Session, WatchedKey};
 pub(crate) use slow_pool::{SLOW_THREADS, SlowPool};
 pub(crate) use tls::Tls;

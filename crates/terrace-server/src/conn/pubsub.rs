@@ -29,6 +29,17 @@ impl ChannelKind {
     }
 }
 
+/// Message that is sent after the commit of a transaction.
+#[derive(Debug)]
+pub(crate) struct LateMessage {
+    pub(crate) kind: ChannelKind,
+    pub(crate) channel: Vec<u8>,
+    pub(crate) text: Vec<u8>,
+    /// Messages to the publisher itself, by its subscriptions at the time of PUBLISH. The same
+    /// transaction may change them before the commit.
+    pub(crate) own: Vec<Message>,
+}
+
 type Subscribers = BTreeMap<Vec<u8>, Vec<Arc<Client>>>;
 
 /// All subscriptions.
@@ -57,22 +68,61 @@ impl PubSub {
         }
     }
 
-    /// Delivers `message` to the subscribers of `channel`. Returns their number.
-    pub(crate) fn publish(&self, kind: ChannelKind, channel: &[u8], message: &[u8], now: Duration) -> usize {
-        let tables = self.tables.lock();
+    /// Delivers `text` to the subscribers of `channel`. Returns their number.
+    pub(crate) fn publish(&self, kind: ChannelKind, channel: &[u8], text: &[u8], now: Duration) -> usize {
         let mut receivers = 0;
+        self.for_each_group(kind, channel, text, |subscribers, message| {
+            subscribers.iter().for_each(|client| client.deliver(message, now));
+            receivers += subscribers.len();
+        });
+        receivers
+    }
+
+    /// Delivers a message of a transaction of the client `publisher`.
+    pub(crate) fn publish_late(&self, late: &LateMessage, publisher: &Arc<Client>, now: Duration) {
+        self.for_each_group(late.kind, &late.channel, &late.text, |subscribers, message| {
+            let others = subscribers.iter().filter(|client| !Arc::ptr_eq(client, publisher));
+            others.for_each(|client| client.deliver(message, now));
+        });
+        late.own.iter().for_each(|message| publisher.deliver(message, now));
+    }
+
+    /// Returns the messages that `client` would receive, one for each of its subscriptions.
+    pub(crate) fn messages_to(
+        &self,
+        client: &Arc<Client>,
+        kind: ChannelKind,
+        channel: &[u8],
+        text: &[u8],
+    ) -> Vec<Message> {
+        let mut messages = Vec::new();
+        self.for_each_group(kind, channel, text, |subscribers, message| {
+            if subscribers.iter().any(|other| Arc::ptr_eq(other, client)) {
+                messages.push(Arc::clone(message));
+            }
+        });
+        messages
+    }
+
+    /// Calls `visit` for the channel, and for each pattern that matches, with the subscribers and
+    /// their message.
+    fn for_each_group(
+        &self,
+        kind: ChannelKind,
+        channel: &[u8],
+        text: &[u8],
+        mut visit: impl FnMut(&[Arc<Client>], &Message),
+    ) {
+        let tables = self.tables.lock();
         if let Some(subscribers) = tables[kind as usize].get(channel) {
-            let message = encode(&[kind.words()[2].as_bytes(), channel, message]);
-            receivers += deliver(subscribers, &message, now);
+            visit(subscribers, &encode(&[kind.words()[2].as_bytes(), channel, text]));
         }
         if kind == ChannelKind::Channel {
             let patterns = tables[ChannelKind::Pattern as usize].iter();
             for (pattern, subscribers) in patterns.filter(|(pattern, _)| glob::is_match(pattern, channel)) {
-                let message = encode(&[b"pmessage", pattern, channel, message]);
-                receivers += deliver(subscribers, &message, now);
+                visit(subscribers, &encode(&[b"pmessage", pattern, channel, text]));
             }
         }
-        receivers
     }
 
     /// Number of subscribers that a message to `channel` would reach.
@@ -101,13 +151,6 @@ impl PubSub {
     pub(crate) fn len(&self, kind: ChannelKind) -> usize {
         self.tables.lock()[kind as usize].len()
     }
-}
-
-fn deliver(subscribers: &[Arc<Client>], message: &Message, now: Duration) -> usize {
-    for client in subscribers {
-        client.deliver(message, now);
-    }
-    subscribers.len()
 }
 
 fn encode(parts: &[&[u8]]) -> Message {

@@ -14,7 +14,9 @@ mod reply;
 mod reply_reader;
 
 pub use extended_float::extended_sum;
-pub use number::{format_decimal, format_double, format_score, parse_double, parse_i64, parse_u64};
+pub use number::{
+    format_decimal, format_double, format_score, parse_cursor, parse_double, parse_i64, parse_u64,
+};
 pub use parser::{ArgRange, Limits, Parser, ProtocolError, Step};
 pub use reply::Reply;
 pub(crate) use reply_reader::DecodedReply;

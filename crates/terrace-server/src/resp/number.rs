@@ -28,6 +28,24 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     }
 }
 
+/// Returns the cursor of a scan that `text` states. Redis reads it with `strtoul`: an empty text is
+/// 0, and a negative number counts from the end.
+pub fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let (sign, digits) = match text.split_first() {
+        Some((sign @ (b'+' | b'-'), digits)) => (Some(*sign), digits),
+        _ => (None, text),
+    };
+    if digits.is_empty() && sign.is_some() {
+        return None;
+    }
+    let number = digits.iter().try_fold(0u64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit <= 9).then_some(())?;
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })?;
+    Some(if sign == Some(b'-') { number.wrapping_neg() } else { number })
+}
+
 /// Returns the number that `text` is, in decimal or exponent form. `inf` is a number, `nan` is not.
 pub fn parse_double(text: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(text).ok()?;
@@ -115,6 +133,17 @@ mod tests {
         }
         check("-9223372036854775809", None);
         check("99999999999999999999", None);
+    }
+
+    #[test]
+    fn cursors() {
+        for (text, cursor) in [("", 0), ("0", 0), ("00", 0), ("+7", 7), ("-0", 0), ("-1", u64::MAX)] {
+            assert_eq!(parse_cursor(text.as_bytes()), Some(cursor), "{text}");
+        }
+        assert_eq!(parse_cursor(b"18446744073709551615"), Some(u64::MAX));
+        for text in ["+", "-", " 1", "1 ", "x", "0x1", "18446744073709551616", "-18446744073709551616"] {
+            assert_eq!(parse_cursor(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub(super) fn functions(lua: &Lua, settings: &Shared) -> mlua::Result<Table> {
     add("encode_sparse_array", set_sparse)?;
     add("encode_max_depth", |args, settings| set_integer(args, &mut settings.encode_depth, 1..=1000))?;
     add("decode_max_depth", |args, settings| set_integer(args, &mut settings.decode_depth, 1..=1000))?;
-    add("encode_number_precision", |args, settings| set_integer(args, &mut settings.precision, 1..=16))?;
+    add("encode_number_precision", |args, settings| set_integer(args, &mut settings.precision, 1..=14))?;
     add("encode_invalid_numbers", set_invalid)?;
     add("decode_invalid_numbers", |args, settings| set_bool(args, &mut settings.decodes_invalid))?;
     add("encode_keep_buffer", |args, settings| set_bool(args, &mut settings.keeps_buffer))?;

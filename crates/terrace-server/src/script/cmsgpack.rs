@@ -139,7 +139,8 @@ fn unpack_one(args: &LuaArgs<'_>) -> Results {
 fn unpack_limit(args: &LuaArgs<'_>) -> Results {
     let limit = args.number(2)? as i64;
     let offset = args.integer_or(3, 0)?;
-    unpack_part(args, limit, offset)
+    // Both zeros mean all values, without an offset before them.
+    if limit == 0 && offset == 0 { unpack(args) } else { unpack_part(args, limit, offset) }
 }
 
 fn unpack_part(args: &LuaArgs<'_>, limit: i64, offset: i64) -> Results {
@@ -154,7 +155,7 @@ fn unpack_part(args: &LuaArgs<'_>, limit: i64, offset: i64) -> Results {
     }
     let mut input = Unpacker { args, data: &data, at: offset as usize };
     let mut results: ResultList = args.list()?;
-    while input.at < len && (limit == 0 || results.len() < limit as usize) {
+    while input.at < len && results.len() < limit as usize {
         results.push(input.value(0)?)?;
     }
     let next = if input.at == len { -1.0 } else { input.at as f64 };

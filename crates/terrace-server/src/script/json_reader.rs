@@ -150,7 +150,8 @@ impl<'a> JsonReader<'a> {
         let position = self.at + 1;
         let rest = &self.text[self.at..];
         let (token, len) = match rest {
-            [] => (Token::End, 0),
+            // Redis' parser works on a text that ends at a NUL.
+            [] | [0, ..] => (Token::End, 0),
             [b'{', ..] => (Token::ObjectBegin, 1),
             [b'}', ..] => (Token::ObjectEnd, 1),
             [b'[', ..] => (Token::ArrayBegin, 1),
@@ -170,9 +171,9 @@ impl<'a> JsonReader<'a> {
     fn number(&self, rest: &[u8]) -> (Token, usize) {
         let len = rest.iter().take_while(|byte| is_number_part(**byte)).count();
         let text = &rest[..len];
-        let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+        let unsigned = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
         let lower = unsigned.to_ascii_lowercase();
-        let is_negative = unsigned.len() < len;
+        let is_negative = text.starts_with(b"-");
         let invalid = match &*lower {
             b"nan" => Some(f64::NAN),
             b"inf" | b"infinity" => Some(f64::INFINITY),
@@ -185,7 +186,8 @@ impl<'a> JsonReader<'a> {
             Some(_) => None,
             None => crate::resp::parse_double(text).filter(|_| is_plain),
         };
-        number.map_or((Token::Invalid("invalid token"), 0), |number| (Token::Number(number), len))
+        let fault = if text == b"-" { "invalid number" } else { "invalid token" };
+        number.map_or((Token::Invalid(fault), 0), |number| (Token::Number(number), len))
     }
 
     /// Parses the string at the position.
@@ -195,7 +197,7 @@ impl<'a> JsonReader<'a> {
         let mut bytes = Vec::new();
         loop {
             match self.text.get(at..).unwrap_or_default() {
-                [] => return (Token::Invalid("unexpected end of string"), at + 1),
+                [] | [0, ..] => return (Token::Invalid("unexpected end of string"), at + 1),
                 [b'"', ..] => break,
                 [b'\\', b'u', rest @ ..] => match unicode(rest) {
                     Some((character, len)) => {

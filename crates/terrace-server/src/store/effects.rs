@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use super::entry::Entry;
 use super::key_events::KeyEvent;
 use super::marker::Spaces;
-use crate::conn::ChannelKind;
+use crate::conn::LateMessage;
 
 /// Effects of a command besides its batch.
 pub(crate) struct Effects {
@@ -23,9 +23,9 @@ pub(crate) struct Effects {
     pub(super) snapshot_spaces: Option<Spaces>,
     /// Keyspace events that the commit publishes.
     pub(super) events: Vec<KeyEvent>,
-    /// Messages that are sent after the commit of a transaction: kind, channel and text.
-    pub(crate) messages: Vec<(ChannelKind, Vec<u8>, Vec<u8>)>,
-    /// Size of the channels and texts of `messages`, in bytes.
+    /// Messages that are sent after the commit of a transaction.
+    pub(crate) messages: Vec<LateMessage>,
+    /// Size of `messages`, in bytes.
     pub(crate) message_bytes: usize,
 }
 

@@ -20,12 +20,22 @@ impl View<'_> {
         let is_written = self.write_all()?;
         if is_written {
             self.note_commit();
+        } else if let Some(effects) = self.effects.existing() {
+            self.store.watch_table.mark(effects.marked.iter().map(Vec::as_slice));
         }
         // Some commands report an event although nothing has changed, as LTRIM does in Redis.
         for event in self.effects.existing().into_iter().flat_map(|effects| effects.events.drain(..)) {
             self.store.key_events.publish(&event);
         }
         Ok(is_written)
+    }
+
+    /// Marks the clients that watch `key` with the commit, although it has not changed. A shared
+    /// store tells other front ends only about writes.
+    pub(crate) fn touch(&mut self, database: u8, key: &[u8]) {
+        if self.store.watch_table.is_active() {
+            self.effects.marked.push([&[database], key].concat());
+        }
     }
 
     /// Tells the rest of the server about the committed writes.

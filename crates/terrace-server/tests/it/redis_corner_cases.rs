@@ -402,3 +402,262 @@ fn ids_of_clients() {
         ]);
     });
 }
+
+/// LTRIM that removes nothing did not abort the EXEC of a client that watches the list.
+#[test]
+fn watched_list_after_a_trim_without_effect() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let mut client = server.client();
+    client.check(&[("RPUSH l a b", ":2"), ("WATCH l", "OK"), ("MULTI", "OK"), ("PING", "QUEUED")]);
+    server.client().check(&[("LTRIM l 0 -1", "OK")]);
+    client.check(&[("EXEC", "nil"), ("WATCH l", "OK"), ("MULTI", "OK"), ("PING", "QUEUED")]);
+    server.client().check(&[("LTRIM none 0 -1", "OK")]);
+    client.check(&[("EXEC", "[PONG]"), ("WATCH l", "OK"), ("MULTI", "OK"), ("PING", "QUEUED")]);
+    server.client().check(&[("MULTI", "OK"), ("LTRIM l 0 -1", "QUEUED"), ("EXEC", "[OK]")]);
+    client.check(&[("EXEC", "nil"), ("LRANGE l 0 -1", "['a' 'b']")]);
+}
+
+/// A client that ended its subscription in the MULTI of its PUBLISH lost the message, although
+/// PUBLISH counted it. A subscription after PUBLISH got the message. As in Redis 7.2, the messages
+/// follow the reply of EXEC.
+#[test]
+fn own_messages_of_multi() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), |_| {});
+    let mut other = server.client();
+    other.check(&[("SUBSCRIBE a", "['subscribe' 'a' :1]")]);
+    let mut client = server.client();
+    client.run("HELLO 3");
+    client.check(&[
+        ("MULTI", "OK"),
+        ("SUBSCRIBE a", "QUEUED"),
+        ("PSUBSCRIBE a*", "QUEUED"),
+        ("PUBLISH a x", "QUEUED"),
+        ("UNSUBSCRIBE a", "QUEUED"),
+        ("PUNSUBSCRIBE a*", "QUEUED"),
+        ("PUBLISH a y", "QUEUED"),
+        ("SUBSCRIBE a", "QUEUED"),
+        (
+            "EXEC",
+            "[>['subscribe' 'a' :1] >['psubscribe' 'a*' :2] :3 >['unsubscribe' 'a' :1] >['punsubscribe' 'a*' :0] :1 >['subscribe' 'a' :1]]",
+        ),
+    ]);
+    assert_eq!(client.reply(), ">['message' 'a' 'x']");
+    assert_eq!(client.reply(), ">['pmessage' 'a*' 'a' 'x']");
+    client.check(&[("PING", "PONG")]);
+    assert_eq!([other.reply(), other.reply()], ["['message' 'a' 'x']", "['message' 'a' 'y']"]);
+    client.check(&[
+        ("MULTI", "OK"),
+        ("SSUBSCRIBE s", "QUEUED"),
+        ("EXEC", "[-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client]"),
+    ]);
+}
+
+/// EXEC that cannot run had EXECABORT only within MULTI, and the error of a subscriber did not name
+/// the subcommand.
+#[test]
+fn errors_of_exec_and_of_subscribers() {
+    let only = "only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context";
+    let wrong = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command";
+    with_client(|client| {
+        client.check(&[
+            ("EXEC x", wrong),
+            ("SUBSCRIBE a", "['subscribe' 'a' :1]"),
+            ("EXEC", &format!("-EXECABORT Transaction discarded because of: Can't execute 'exec': {only}")),
+            ("EXEC x", wrong),
+            ("CLIENT LIST", &format!("-ERR Can't execute 'client|list': {only}")),
+            ("OBJECT HELP", &format!("-ERR Can't execute 'object|help': {only}")),
+            ("GET x", &format!("-ERR Can't execute 'get': {only}")),
+        ]);
+    });
+    with_client(|client| {
+        client.run("HELLO 3");
+        client.check(&[
+            ("SUBSCRIBE a", ">['subscribe' 'a' :1]"),
+            ("EXEC", "-ERR EXEC without MULTI"),
+            ("EXEC x", wrong),
+        ]);
+    });
+}
+
+/// Cursors were integers in their only form, where Redis reads them with `strtoul`.
+#[test]
+fn cursors_of_other_forms() {
+    with_client(|client| {
+        client.check(&[("HSET h f v", ":1"), ("SADD s m", ":1"), ("ZADD z 1 m", ":1")]);
+        for cursor in ["", "00", "+0", "-0"] {
+            assert_eq!(client.call(&["SCAN", cursor]), "['0' ['h' 's' 'z']]", "{cursor}");
+            assert_eq!(client.call(&["HSCAN", "h", cursor]), "['0' ['f' 'v']]", "{cursor}");
+            assert_eq!(client.call(&["SSCAN", "s", cursor]), "['0' ['m']]", "{cursor}");
+            assert_eq!(client.call(&["ZSCAN", "z", cursor]), "['0' ['m' '1']]", "{cursor}");
+        }
+        for cursor in ["+", " 0", "0 ", "x", "18446744073709551616"] {
+            assert_eq!(client.call(&["SCAN", cursor]), "-ERR invalid cursor", "{cursor}");
+            assert_eq!(client.call(&["ZSCAN", "none", cursor]), "-ERR invalid cursor", "{cursor}");
+        }
+    });
+}
+
+/// Surplus arguments were ignored, or had another error.
+#[test]
+fn surplus_arguments() {
+    let unknown_form = |parent: &str, name: &str| {
+        format!("-ERR unknown subcommand or wrong number of arguments for '{name}'. Try {parent} HELP.")
+    };
+    with_client(|client| {
+        client.check(&[
+            ("PUBSUB CHANNELS a b", &unknown_form("PUBSUB", "CHANNELS")),
+            ("PUBSUB shardchannels a b", &unknown_form("PUBSUB", "shardchannels")),
+            ("CLIENT unblock 1 ERROR x", &unknown_form("CLIENT", "unblock")),
+            ("SLOWLOG get 1 2", &unknown_form("SLOWLOG", "get")),
+            ("FUNCTION flush SYNC x", &unknown_form("FUNCTION", "flush")),
+            ("FUNCTION FLUSH x", "-ERR FUNCTION FLUSH only supports SYNC|ASYNC option"),
+            ("FUNCTION LIST a", "-ERR Unknown argument a"),
+            ("FUNCTION LIST WITHCODE WITHCODE", "-ERR Unknown argument WITHCODE"),
+            ("FUNCTION LIST LIBRARYNAME", "-ERR library name argument was not given"),
+            ("FUNCTION LIST LIBRARYNAME a WITHCODE LIBRARYNAME b", "-ERR Unknown argument LIBRARYNAME"),
+            ("FUNCTION LIST WITHCODE LIBRARYNAME a", "[]"),
+            ("CLIENT TRACKING OFF foo", "-ERR syntax error"),
+            ("CLIENT TRACKING foo", "-ERR syntax error"),
+            ("CLIENT TRACKING OFF REDIRECT x", "-ERR value is not an integer or out of range"),
+            ("CLIENT TRACKING OFF REDIRECT 999999", "-ERR The client ID you want redirect to does not exist"),
+            ("CLIENT TRACKING OFF BCAST PREFIX a NOLOOP", "OK"),
+            ("LOLWUT VERSION x", "-ERR value is not an integer or out of range"),
+            ("COMMAND INFO foo", "[nil]"),
+        ]);
+    });
+}
+
+/// The error of an unknown command bounded each argument by itself, and showed the bytes after a
+/// NUL.
+#[test]
+fn bounds_of_unknown_names() {
+    let error =
+        |name: &str, args: &str| format!("-ERR unknown command '{name}', with args beginning with: {args}");
+    let long = "x".repeat(130);
+    let shown = &long[..128];
+    with_client(|client| {
+        assert_eq!(client.call(&[&long]), error(shown, ""));
+        assert_eq!(client.call(&["foo", &long, "y"]), error("foo", &format!("'{shown}' ")));
+        let first = &long[..110];
+        let expected = format!("'{first}' 'bbbbbbbbbbbbbbb' ");
+        assert_eq!(client.call(&["foo", first, &"b".repeat(20), "c"]), error("foo", &expected));
+        assert_eq!(client.call(&vec!["a"; 130]), error("a", &"'a' ".repeat(32)));
+        assert_eq!(client.call(&["fo\0o", "a\0b", "c"]), error("fo", "'a' 'c' "));
+        let text = "-ERR unknown subcommand 'a'. Try CLIENT HELP.";
+        assert_eq!(client.call(&["CLIENT", "a\0b"]), text);
+    });
+}
+
+/// Timeouts beyond 9,000,000,000,000,000 seconds and below a millisecond were negative.
+#[test]
+fn bounds_of_timeouts() {
+    with_client(|client| {
+        client.run("SET s v");
+        let wrong_type = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+        for (timeout, expected) in [
+            ("9223372036854774", wrong_type),
+            ("9.2e15", wrong_type),
+            ("-0.0001", wrong_type),
+            ("9223372036854776", "-ERR timeout is negative"),
+            ("1e400", "-ERR timeout is negative"),
+            ("inf", "-ERR timeout is negative"),
+            ("-0.001", "-ERR timeout is negative"),
+            ("x", "-ERR timeout is not a float or out of range"),
+        ] {
+            for command in [
+                ["BLPOP", "s", timeout].as_slice(),
+                &["BRPOPLPUSH", "s", "d", timeout],
+                &["BLMOVE", "s", "d", "LEFT", "LEFT", timeout],
+                &["BLMPOP", timeout, "1", "s", "LEFT"],
+                &["BZPOPMIN", "s", timeout],
+                &["BZMPOP", timeout, "1", "s", "MIN"],
+            ] {
+                assert_eq!(client.call(command), expected, "{command:?}");
+            }
+        }
+    });
+}
+
+/// XADD with a partial ID after the largest sequence number had another error.
+#[test]
+fn partial_id_after_the_largest_sequence_number() {
+    let too_small = "-ERR The ID specified in XADD is equal or smaller than the target stream top item";
+    with_client(|client| {
+        client.check(&[
+            ("XADD x 2-18446744073709551615 f v", "'2-18446744073709551615'"),
+            ("XADD x 2-* f v", "-ERR Elements are too large to be stored"),
+            ("XADD x 1-* f v", too_small),
+            ("XADD x 3-* f v", "'3-0'"),
+            ("XADD x 3-* f v", "'3-1'"),
+        ]);
+    });
+}
+
+/// The keys of GEORADIUS with two destinations, and the categories of ROLE and SORT, were others.
+#[test]
+fn keys_of_georadius_and_categories() {
+    with_client(|client| {
+        client.check(&[
+            ("COMMAND GETKEYS GEORADIUS k 1 1 1 m STOREDIST e STORE d", "['k' 'd' 'e']"),
+            ("COMMAND GETKEYS GEORADIUS k 1 1 1 m ASC STOREDIST d", "['k' 'd']"),
+            ("COMMAND GETKEYS GEORADIUSBYMEMBER k m 1 m STORE d STORE f", "['k' 'd']"),
+            ("COMMAND GETKEYS GEORADIUS k 1 1 1 m STORE", "['k']"),
+        ]);
+        let info = client.run("COMMAND INFO role");
+        assert!(info.contains("[@admin @fast @dangerous]"), "{info}");
+        let info = client.run("COMMAND INFO sort");
+        assert!(info.contains("@write @set @sortedset @list"), "{info}");
+    });
+}
+
+/// `unpack_limit` returned an offset before all values, and JSON text did not end at a NUL.
+#[test]
+fn bounds_of_decoders_in_scripts() {
+    with_client(|client| {
+        let two = "cmsgpack.pack(1) .. cmsgpack.pack(2)";
+        for (arguments, expected) in [
+            ("0, 0", "[:1 :2]"),
+            ("0", "[:1 :2]"),
+            ("0, 1", "[:1]"),
+            ("1, 0", "[:1 :1]"),
+            ("2, 0", "[:-1 :1 :2]"),
+        ] {
+            let script = format!("return {{cmsgpack.unpack_limit({two}, {arguments})}}");
+            assert_eq!(client.call(&["EVAL", &script, "0"]), expected, "{arguments}");
+        }
+        for (text, expected) in [
+            (r"\0", "'Expected value but found T_END at character 1'"),
+            (r"[1\0]", "'Expected comma or array end but found T_END at character 3'"),
+            (r#""a\0b""#, "'Expected value but found unexpected end of string at character 3'"),
+            (r"1 \0 x", "'1'"),
+            (r"+1", "'1'"),
+            (r"-", "'Expected value but found invalid number at character 1'"),
+        ] {
+            let script = format!("local _, value = pcall(cjson.decode, '{text}') return tostring(value)");
+            assert_eq!(client.call(&["EVAL", &script, "0"]), expected, "{text}");
+        }
+    });
+}
+
+/// The order in which the arguments were checked differed from Redis.
+#[test]
+fn order_of_checks() {
+    with_client(|client| {
+        client.check(&[
+            ("BLMPOP abc 0 l LEFT", "-ERR numkeys should be greater than 0"),
+            ("BLMPOP abc 1 l LEFT COUNT 0", "-ERR count should be greater than 0"),
+            ("BLMPOP -1 1 l MIDDLE", "-ERR syntax error"),
+            ("BLMPOP abc 1 l LEFT", "-ERR timeout is not a float or out of range"),
+            ("BZMPOP abc x z MIN", "-ERR numkeys should be greater than 0"),
+            ("BZMPOP -1 1 z MIN GT 5", "-ERR syntax error"),
+            ("BZMPOP -1 1 z MIN", "-ERR timeout is negative"),
+            ("EVALSHA x abc", "-NOSCRIPT No matching script. Please use EVAL."),
+            ("EVALSHA_RO x 1", "-NOSCRIPT No matching script. Please use EVAL."),
+            ("EVALSHA ffffffffffffffffffffffffffffffffffffffff -1", "-ERR Number of keys can't be negative"),
+        ]);
+        let text = client.call(&["EVAL", "return cjson.encode_number_precision(15)", "0"]);
+        assert!(text.contains("expected integer between 1 and 14"), "{text}");
+    });
+}

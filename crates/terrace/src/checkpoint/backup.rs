@@ -5,13 +5,16 @@
 //!   tables/000012-2097152-<hash>.ldb    each table once, for all backups
 //!   000003/                             backup 3: a plain LevelDB directory; its tables are links
 //!   000003.files                        names, sizes and hashes of its files
-//!   000004.partial/                     interrupted create or prune; removed at the next open
+//!   000004.partial/                     interrupted create or prune; removed by the next one
 //! ```
 //!
 //! A backup exists exactly if its directory does. `create` makes the tables durable, then the list,
 //! then renames the directory. `prune` works backwards: it first renames the directory away. So
 //! each backup has a complete list and all of its tables after a crash at any call, and the other
-//! files are leftovers that the next open removes.
+//! files are leftovers that the next `create` or `prune` removes.
+//!
+//! The partial directory exists before the list and is removed after it, durably. So a list with
+//! neither directory is no leftover: the directory of a backup was lost.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,7 +26,7 @@ use terrace_format::filename::FileName;
 
 use super::backup_list::{BackupInfo, BackupList, ListedFile};
 use super::file_copy::{FileDigest, digest_file};
-use super::partial_directory::PartialDirectory;
+use super::partial_directory::{PARTIAL_SUFFIX, PartialDirectory, partial_path};
 use super::progress::Progress;
 use crate::db::{lock_directory, lock_directory_shared};
 use crate::error::{Corruption, Error, Result};
@@ -80,14 +83,14 @@ impl Backups {
     /// its parent must exist.
     ///
     /// Only the env of `options` matters otherwise. If it is that of the database, tables are
-    /// linked where that is possible; they are copied between two envs. Removes what an interrupted
-    /// `create` or `prune` has left.
+    /// linked where that is possible; they are copied between two envs.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): `path` does not exist or
-    /// is no directory of backups, or it is a database. [`ErrorKind::Io`](crate::ErrorKind::Io):
-    /// another handle has it open, or the failure of a file.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): `path` does not exist, or
+    /// it is a file, a database or a directory without backups.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io): another handle has it open, or the failure of a
+    /// file.
     ///
     /// ```
     /// # use terrace::{Backups, Db, Env, Options};
@@ -106,9 +109,14 @@ impl Backups {
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Backups> {
         let directory = path.as_ref();
         let env = &options.env;
+        let is_dir = env.fs.is_dir(directory)?;
+        if !is_dir && env.fs.exists(directory)? {
+            let path = directory.display();
+            return Err(Error::InvalidArgument(format!("{path}: is a file, expected backups")));
+        }
         if options.create_if_missing {
             create_dir_if_missing(env, directory)?;
-        } else if !env.fs.is_dir(directory)? {
+        } else if !is_dir {
             return Err(Error::DoesNotExist { path: directory.to_path_buf() });
         }
         if env.fs.exists(&directory.join(FileName::Current.to_string()))? {
@@ -125,9 +133,8 @@ impl Backups {
         let (lock, is_writable) = lock_backups(env, directory)?;
         let backups =
             Backups { env: env.clone(), directory: directory.to_path_buf(), lock: Mutex::new(lock) };
-        if is_writable {
+        if is_writable && options.create_if_missing {
             create_dir_if_missing(env, &backups.tables())?;
-            backups.remove_leftovers()?;
         }
         Ok(backups)
     }
@@ -136,32 +143,33 @@ impl Backups {
     ///
     /// # Errors
     ///
-    /// A list that cannot be read, or that is damaged. The error names it. [`Backups::ids`] and
-    /// [`Backups::info`] find the other backups.
+    /// A list that cannot be read, or that is damaged, or a backup whose directory is missing. The
+    /// error names it. [`Backups::ids`] and [`Backups::info`] find the other backups.
     pub fn list(&self) -> Result<Vec<BackupInfo>> {
-        Ok(self.lists()?.into_iter().map(|list| list.info).collect())
+        self.ids()?.into_iter().map(|id| self.info(id)).collect()
     }
 
     /// Returns the description of backup `id`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) without such a backup, or a list that
-    /// cannot be read or is damaged.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) without such a backup.
+    /// [`ErrorKind::Corruption`](crate::ErrorKind::Corruption) if its list is damaged, or its
+    /// directory is missing.
     pub fn info(&self, id: u64) -> Result<BackupInfo> {
-        Ok(self.read_list(id)?.info)
+        Ok(self.list_of_backup(id)?.info)
     }
 
     /// Reads every file of backup `id` and compares it with the size and the hash at the time of
     /// the backup. Writes nothing.
     ///
-    /// This finds damage of the backup. A table that was damaged before the backup has the hash of
-    /// the damaged bytes: [`verify`](fn@crate::verify) of the directory of the backup finds that.
+    /// This finds damage of the backup. A table that [`Backups::create_damaged`] has stored has the
+    /// hash of its damaged bytes: [`verify`](fn@crate::verify) of the directory of the backup finds
+    /// that damage.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) without such a backup, or a damaged
-    /// list. A problem with a file is not an error; the report lists it.
+    /// Those of [`Backups::info`]. A problem with a file is not an error; the report lists it.
     pub fn verify(&self, id: u64) -> Result<BackupReport> {
         self.verify_with_progress(id, |_, _| ())
     }
@@ -169,7 +177,7 @@ impl Backups {
     /// Same as [`Backups::verify`], and reports its progress like
     /// [`Db::checkpoint_with_progress`](crate::Db::checkpoint_with_progress).
     pub fn verify_with_progress(&self, id: u64, mut progress: impl FnMut(u64, u64)) -> Result<BackupReport> {
-        let list = self.read_list(id)?;
+        let list = self.list_of_backup(id)?;
         let mut progress = Progress::new(&mut progress);
         progress.add_expected(list.info.bytes);
         let mut report = BackupReport::default();
@@ -193,7 +201,8 @@ impl Backups {
     /// identifiers of the removed ones.
     ///
     /// Databases differ by their paths at the time of the backup. Removes the tables that no other
-    /// backup has.
+    /// backup has. A backup whose directory is missing counts as none of the newest ones: its list
+    /// is removed if `keep` later backups exist.
     ///
     /// # Errors
     ///
@@ -201,20 +210,50 @@ impl Backups {
     /// removed. No backup that stays changes.
     pub fn prune(&self, keep: usize) -> Result<Vec<u64>> {
         let _lock = self.lock.lock();
-        let infos = self.list()?;
+        self.remove_leftovers()?;
+        let lists = self.lists()?;
+        let mut complete = BTreeSet::new();
+        for list in &lists {
+            if self.env.fs.is_dir(&self.backup_path(list.info.id))? {
+                complete.insert(list.info.id);
+            }
+        }
         let mut removed = Vec::new();
-        for info in &infos {
-            let newer = infos.iter().filter(|other| other.source == info.source && other.id > info.id);
-            if newer.count() >= keep {
+        for BackupList { info, .. } in &lists {
+            let infos = lists.iter().map(|other| &other.info);
+            let newer = infos.filter(|other| other.source == info.source && other.id > info.id);
+            if newer.filter(|other| complete.contains(&other.id)).count() >= keep {
                 removed.push(info.id);
             }
         }
         for &id in &removed {
-            PartialDirectory::withdraw(&self.env, &self.backup_path(id))?;
-            self.env.fs.remove(&self.list_path(id))?;
+            self.remove_backup(id)?;
         }
         self.remove_unused_tables()?;
         Ok(removed)
+    }
+
+    /// Removes backup `id`, but not its tables. Its list is gone durably before its directory is.
+    fn remove_backup(&self, id: u64) -> Result<()> {
+        let path = self.backup_path(id);
+        if !self.env.fs.is_dir(&path)? {
+            return self.remove_list(id);
+        }
+        let partial = PartialDirectory::withdraw(&self.env, &path)?;
+        let removed = self.remove_list(id);
+        if removed.is_err() {
+            partial.keep();
+        }
+        removed
+    }
+
+    /// Removes the list of backup `id` durably, if it exists.
+    pub(super) fn remove_list(&self, id: u64) -> Result<()> {
+        let path = self.list_path(id);
+        if self.env.fs.exists(&path)? {
+            self.env.fs.remove(&path)?;
+        }
+        Ok(self.env.fs.sync_dir(&self.directory)?)
     }
 
     pub(super) fn backup_path(&self, id: u64) -> PathBuf {
@@ -234,7 +273,7 @@ impl Backups {
     }
 
     /// Returns the identifiers of the backups, in ascending order. Reads no list. A backup whose
-    /// list is missing is a damaged one.
+    /// list or directory is missing is a damaged one.
     ///
     /// # Errors
     ///
@@ -244,29 +283,61 @@ impl Backups {
         for name in self.env.fs.list(&self.directory)? {
             let Some(name) = name.to_str() else { continue };
             let list_id = name.strip_suffix(LIST_SUFFIX).and_then(parse_id);
-            if let Some(id) = list_id.or_else(|| parse_id(name))
-                && (list_id.is_none() || self.env.fs.is_dir(&self.backup_path(id))?)
-                && (list_id.is_some() || self.env.fs.exists(&self.current_path(id))?)
-            {
+            let Some(id) = list_id.or_else(|| parse_id(name)) else { continue };
+            let is_backup = match list_id {
+                Some(_) => self.env.fs.is_dir(&self.backup_path(id))? || self.is_lost(id)?,
+                None => self.env.fs.exists(&self.current_path(id))?,
+            };
+            if is_backup {
                 ids.insert(id);
             }
         }
         Ok(ids.into_iter().collect())
     }
 
+    /// Returns true if backup `id` has a list, but its directory is missing.
+    ///
+    /// Other threads may create or remove the backup meanwhile. A new backup has a partial
+    /// directory until it has its name, and an old one until its list is gone. So the partial
+    /// directory is missing before and after the check of the directory only if that is lost, or if
+    /// the list is gone.
+    fn is_lost(&self, id: u64) -> Result<bool> {
+        let path = self.backup_path(id);
+        let partial = partial_path(&path)?;
+        let fs = &self.env.fs;
+        let is_pending = fs.exists(&partial)? || fs.is_dir(&path)? || fs.exists(&partial)?;
+        Ok(!is_pending && fs.exists(&self.list_path(id))?)
+    }
+
+    /// Returns the list of backup `id`, whose directory exists.
+    pub(super) fn list_of_backup(&self, id: u64) -> Result<BackupList> {
+        if self.env.fs.is_dir(&self.backup_path(id))? {
+            return self.read_list(id);
+        }
+        if !self.is_lost(id)? {
+            return Err(self.no_backup(id));
+        }
+        let message = format!("is missing, but its list {id:06}{LIST_SUFFIX} exists");
+        Err(Error::corruption(&self.backup_path(id), None, message))
+    }
+
+    fn no_backup(&self, id: u64) -> Error {
+        Error::NotFound(format!("{}: no backup {id}", self.directory.display()))
+    }
+
+    /// Returns the lists of all backups, also of those whose directory is missing.
     fn lists(&self) -> Result<Vec<BackupList>> {
         self.ids()?.into_iter().map(|id| self.read_list(id)).collect()
     }
 
-    pub(super) fn read_list(&self, id: u64) -> Result<BackupList> {
+    fn read_list(&self, id: u64) -> Result<BackupList> {
         let path = self.list_path(id);
         if !self.env.fs.exists(&path)? && self.env.fs.exists(&self.current_path(id))? {
             // A call writes the list before the backup gets its name, and removes it afterwards.
             return Err(Error::corruption(&path, None, "is missing".to_owned()));
         }
-        if !self.env.fs.is_dir(&self.backup_path(id))? || !self.env.fs.exists(&path)? {
-            let path = self.directory.display();
-            return Err(Error::NotFound(format!("{path}: no backup {id}")));
+        if !self.env.fs.exists(&path)? {
+            return Err(self.no_backup(id));
         }
         let mut file = BufReader::new(FileReader(self.env.fs.open_sequential(&path)?));
         let mut bytes = Vec::new();
@@ -280,20 +351,17 @@ impl Backups {
         }
     }
 
-    /// Removes the files of interrupted calls.
-    fn remove_leftovers(&self) -> Result<()> {
+    /// Removes the files of interrupted calls. The caller holds the lock.
+    pub(super) fn remove_leftovers(&self) -> Result<()> {
         for name in self.env.fs.list(&self.directory)? {
-            let Some(name) = name.to_str() else { continue };
-            let path = self.directory.join(name);
-            if name.strip_suffix(".partial").and_then(parse_id).is_some() {
-                // A leftover with foreign files stays. It is no backup, and its name is not used
-                // again.
-                let _ = PartialDirectory::remove_leftover(&self.env, &path);
-            } else if let Some(id) = name.strip_suffix(LIST_SUFFIX).and_then(parse_id)
-                && !self.env.fs.exists(&self.backup_path(id))?
-            {
-                self.env.fs.remove(&path)?;
+            let partial = name.to_str().and_then(|name| name.strip_suffix(PARTIAL_SUFFIX));
+            let Some(id) = partial.and_then(parse_id) else { continue };
+            let path = self.backup_path(id);
+            if !self.env.fs.is_dir(&path)? {
+                self.remove_list(id)?;
             }
+            // A leftover with foreign files stays. It is no backup, and its name is not used again.
+            let _ = PartialDirectory::remove_leftover(&self.env, &path);
         }
         // Tables stay while a list is damaged: it may need them.
         match self.remove_unused_tables() {

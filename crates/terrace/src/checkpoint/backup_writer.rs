@@ -13,24 +13,29 @@ use terrace_sync::mutant;
 use super::backup::{Backups, TEMP_SUFFIX, difference, parse_id};
 use super::backup_list::{BackupInfo, BackupList, ListedFile, stored_table_name};
 use super::database_copy::{DatabaseCopy, SourceTable};
-use super::file_copy::{FileDigest, copy_file, digest_file, link_file};
+use super::file_copy::{FileDigest, copy_file, digest_file, link_file, read_pieces};
 use super::partial_directory::{PartialDirectory, check_outside};
 use super::progress::Progress;
+use super::table_crc::TableChecksums;
 use crate::db::{DatabaseCapture, Db};
-use crate::error::{Error, Result};
+use crate::error::{Corruption, Error, Result};
 use crate::sync::Arc;
 
 impl Backups {
     /// Adds a backup of the current state of `db`, like [`Db::checkpoint`]. Writers run meanwhile.
     ///
-    /// Reads every table once, to compute its hash. Stores only tables that no backup has: as
-    /// links, or as copies from another file system. A table that is stored already costs no space.
+    /// Reads every table once, to compute its hash and to compare the checksums of its blocks.
+    /// Stores only tables that no backup has: as links, or as copies from another file system. A
+    /// table that is stored already costs no space.
     ///
-    /// The backup is durable when this returns. Before, it does not exist.
+    /// The backup is durable when this returns. Before, it does not exist. The call first removes
+    /// what an interrupted `create` or `prune` has left.
     ///
     /// # Errors
     ///
-    /// Those of [`Db::checkpoint`]. An error leaves the earlier backups unchanged.
+    /// Those of [`Db::checkpoint`]. [`ErrorKind::Corruption`](crate::ErrorKind::Corruption) if a
+    /// table is damaged; [`Backups::create_damaged`] stores it. An error leaves the earlier backups
+    /// unchanged.
     pub fn create(&self, db: &Db) -> Result<BackupInfo> {
         self.create_with_progress(db, |_, _| ())
     }
@@ -38,8 +43,49 @@ impl Backups {
     /// Same as [`Backups::create`], and reports its progress like
     /// [`Db::checkpoint_with_progress`].
     pub fn create_with_progress(&self, db: &Db, mut progress: impl FnMut(u64, u64)) -> Result<BackupInfo> {
+        self.create_and_report(db, &mut Progress::new(&mut progress), &mut |damage| {
+            Err(Error::Corruption(damage))
+        })
+    }
+
+    /// Same as [`Backups::create_with_progress`], and stores damaged tables as they are. Returns
+    /// the damage, at most one problem for each table.
+    ///
+    /// For the last state of a database that a failing disk has damaged. The backup restores like
+    /// any other one, and a read of a damaged block is an error there, too.
+    ///
+    /// ```
+    /// # use terrace::{Backups, Db, Env, Options};
+    /// # let options = Options::default().create_if_missing(true).env(Env::in_memory());
+    /// # let db = Db::open("cities", &options)?;
+    /// let backups = Backups::open("backups", &options)?;
+    /// let (info, damage) = backups.create_damaged(&db, |_, _| ())?;
+    /// assert!(info.id == 1 && damage.is_empty());
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn create_damaged(
+        &self,
+        db: &Db,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<(BackupInfo, Vec<Corruption>)> {
+        let mut damaged = Vec::new();
+        let info = self.create_and_report(db, &mut Progress::new(&mut progress), &mut |damage| {
+            damaged.push(damage);
+            Ok(())
+        })?;
+        Ok((info, damaged))
+    }
+
+    /// Creates a backup. An error of `on_damage`, which gets the damage of each table, ends it.
+    fn create_and_report(
+        &self,
+        db: &Db,
+        progress: &mut Progress<'_>,
+        on_damage: &mut dyn FnMut(Corruption) -> Result<()>,
+    ) -> Result<BackupInfo> {
         let _lock = self.lock.lock();
         check_outside(&self.env, &self.directory, db.absolute_path(), "database")?;
+        self.remove_leftovers()?;
         let id = self.next_id()?;
         let target = self.backup_path(id);
         let partial = PartialDirectory::create(&self.env, &target)?;
@@ -50,9 +96,10 @@ impl Backups {
                 target: partial.database(),
                 files: Vec::new(),
                 new_bytes: 0,
+                on_damage,
             };
             let sequence = capture.last_sequence;
-            writer.write(capture, &mut Progress::new(&mut progress))?;
+            writer.write(capture, progress)?;
             let info = BackupInfo {
                 id,
                 source: db.absolute_path().to_string_lossy().escape_debug().to_string(),
@@ -63,11 +110,11 @@ impl Backups {
             };
             Ok(BackupList { info, files: writer.files })
         })?;
-        let list_path = self.list_path(id);
-        let published = self.write_list(&list, &list_path).and_then(|()| partial.publish());
-        if published.is_err() && !self.env.fs.is_dir(&target).unwrap_or(true) {
-            // The next open removes it, if this fails.
-            let _ = self.env.fs.remove(&list_path);
+        let published = self.write_list(&list).and_then(|()| partial.publish());
+        if published.is_err() && !self.env.fs.is_dir(&target).unwrap_or(true) && self.remove_list(id).is_err()
+        {
+            // Both are leftovers for the next call.
+            partial.keep();
         }
         published?;
         Ok(list.info)
@@ -81,9 +128,11 @@ impl Backups {
     }
 
     /// Writes the list durably. The tables of the list, and their names, are durable before.
-    fn write_list(&self, list: &BackupList, path: &Path) -> Result<()> {
+    fn write_list(&self, list: &BackupList) -> Result<()> {
         self.env.fs.sync_dir(&self.tables())?;
-        let mut file = self.env.fs.create(path)?;
+        // The partial directory is durable before the list.
+        self.env.fs.sync_dir(&self.directory)?;
+        let mut file = self.env.fs.create(&self.list_path(list.info.id))?;
         file.append(&list.encode())?;
         file.sync()?;
         file.close()?;
@@ -100,6 +149,7 @@ struct BackupWriter<'a> {
     target: PathBuf,
     files: Vec<ListedFile>,
     new_bytes: u64,
+    on_damage: &'a mut dyn FnMut(Corruption) -> Result<()>,
 }
 
 impl BackupWriter<'_> {
@@ -136,7 +186,13 @@ impl BackupWriter<'_> {
     /// Stores `table`, unless a backup has stored it, and links it into the new directory.
     fn add_table(&mut self, table: &SourceTable, progress: &mut Progress<'_>) -> Result<()> {
         let source_env = &self.db.options().env;
-        let digest = digest_file(source_env, &table.path, progress)?;
+        let mut checksums = TableChecksums::new(source_env, &table.path, table.size)?;
+        let mut file = source_env.fs.open_sequential(&table.path)?;
+        let digest = read_pieces(&mut *file, u64::MAX, progress, |piece| {
+            checksums.update(piece);
+            Ok(())
+        })?;
+        checksums.finish().map_or(Ok(()), &mut self.on_damage)?;
         if self.store(source_env, &table.path, table.name, digest)? {
             self.new_bytes += digest.size;
         }
@@ -175,7 +231,7 @@ impl BackupWriter<'_> {
         let temp = PathBuf::from(temp);
         let copied = copy_checked(from, path, env, &temp, digest);
         copied.and_then(|()| Ok(env.fs.rename(&temp, &stored)?)).inspect_err(|_| {
-            // The next open removes it, if this fails.
+            // The next call removes it, if this fails.
             let _ = env.fs.remove(&temp);
         })?;
         Ok(true)

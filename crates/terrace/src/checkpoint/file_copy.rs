@@ -60,7 +60,7 @@ pub(super) fn link_file(env: &Env, from: &Path, to: &Path) -> Result<bool> {
 }
 
 /// Passes at most `len` bytes of `from` to `consume`, and returns their digest.
-fn read_pieces(
+pub(super) fn read_pieces(
     from: &mut dyn SequentialFile,
     len: u64,
     progress: &mut Progress<'_>,

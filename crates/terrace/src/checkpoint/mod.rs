@@ -19,6 +19,7 @@ mod file_copy;
 mod partial_directory;
 mod progress;
 mod restore;
+mod table_crc;
 
 pub use backup::{BackupReport, Backups};
 pub use backup_list::BackupInfo;

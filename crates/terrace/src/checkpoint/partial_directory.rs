@@ -11,9 +11,9 @@
 //! entries, so the next attempt can tell a leftover from a database of this name, and removes only
 //! the former.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use terrace_env::{Env, FileLock, LockMode};
+use terrace_env::{Env, FileLock, LockMode, normalized_path};
 use terrace_format::filename::FileName;
 
 use crate::db::lock_directory;
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::file_io::parent_directory;
 
 /// Suffix of the name.
-const PARTIAL_SUFFIX: &str = ".partial";
+pub(super) const PARTIAL_SUFFIX: &str = ".partial";
 
 /// Subdirectory of the growing database.
 const DATABASE_DIR: &str = "database";
@@ -32,7 +32,7 @@ pub(super) struct PartialDirectory<'a> {
     env: &'a Env,
     target: &'a Path,
     path: PathBuf,
-    /// None after the removal.
+    /// None after the removal, and if the directory is kept.
     lock: Option<Box<dyn FileLock>>,
 }
 
@@ -55,16 +55,24 @@ impl PartialDirectory<'_> {
 
     /// Moves the complete directory `target` into a partial directory, durably. The drop removes
     /// it.
-    pub(super) fn withdraw(env: &Env, target: &Path) -> Result<()> {
+    pub(super) fn withdraw<'a>(env: &'a Env, target: &'a Path) -> Result<PartialDirectory<'a>> {
         let partial = PartialDirectory::lock(env, target)?;
         env.fs.rename(target, &partial.database())?;
-        Ok(env.fs.sync_dir(parent_directory(target))?)
+        if let Err(error) = env.fs.sync_dir(parent_directory(target)) {
+            partial.keep();
+            return Err(error.into());
+        }
+        Ok(partial)
     }
 
-    /// Removes the partial directory `path` that a crash has left.
-    pub(super) fn remove_leftover(env: &Env, path: &Path) -> Result<()> {
-        let target = path.with_extension("");
-        PartialDirectory::lock(env, &target).map(drop)
+    /// Releases the lock and leaves the directory for a later attempt.
+    pub(super) fn keep(mut self) {
+        self.lock = None;
+    }
+
+    /// Removes the partial directory of `target` that a crash has left.
+    pub(super) fn remove_leftover(env: &Env, target: &Path) -> Result<()> {
+        PartialDirectory::lock(env, target).map(drop)
     }
 
     /// Creates and locks the directory, without its subdirectory.
@@ -94,7 +102,7 @@ impl PartialDirectory<'_> {
     /// The sync of the parent makes the new name durable: a caller that removes older data
     /// afterwards relies on it. After an error of this sync, the target is complete, and a power
     /// cut may remove it again.
-    pub(super) fn publish(self) -> Result<()> {
+    pub(super) fn publish(&self) -> Result<()> {
         self.env.fs.sync_dir(&self.path)?;
         self.env.fs.rename(&self.database(), self.target)?;
         Ok(self.env.fs.sync_dir(parent_directory(self.target))?)
@@ -117,6 +125,9 @@ impl PartialDirectory<'_> {
 
 impl Drop for PartialDirectory<'_> {
     fn drop(&mut self) {
+        if self.lock.is_none() {
+            return;
+        }
         // The next attempt removes files that cannot be removed now.
         let _ = self.remove_database();
         let _ = self.env.fs.remove(&self.path.join(FileName::Lock.to_string()));
@@ -126,7 +137,7 @@ impl Drop for PartialDirectory<'_> {
 }
 
 /// Returns the path of the partial directory of `target`.
-fn partial_path(target: &Path) -> Result<PathBuf> {
+pub(super) fn partial_path(target: &Path) -> Result<PathBuf> {
     let Some(name) = target.file_name() else {
         return Err(Error::InvalidArgument(format!("{}: is no name of a new directory", target.display())));
     };
@@ -147,24 +158,12 @@ pub(super) fn check_absent(env: &Env, target: &Path) -> Result<()> {
 /// Returns an error if `path` is inside of `directory`. A way through a symbolic link is not seen,
 /// and does no harm: a database ignores directories in its directory.
 pub(super) fn check_outside(env: &Env, path: &Path, directory: &Path, kind: &str) -> Result<()> {
-    if normalized(env, path).starts_with(normalized(env, directory)) {
+    if normalized_path(&*env.fs, path).starts_with(normalized_path(&*env.fs, directory)) {
         let path = path.display();
         let directory = directory.display();
         return Err(Error::InvalidArgument(format!("{path}: is inside of the {kind} {directory}")));
     }
     Ok(())
-}
-
-/// Returns the absolute path without `..`.
-fn normalized(env: &Env, path: &Path) -> PathBuf {
-    let mut normalized = PathBuf::new();
-    for component in env.fs.absolute(path).components() {
-        match component {
-            Component::ParentDir => drop(normalized.pop()),
-            component => normalized.push(component),
-        }
-    }
-    normalized
 }
 
 /// Returns an error if the existing `path` contains other files than a partial directory.

@@ -50,7 +50,7 @@ impl Backups {
     ) -> Result<()> {
         let path = path.as_ref();
         let env = &self.env;
-        let list = self.read_list(id)?;
+        let list = self.list_of_backup(id)?;
         check_outside(env, path, &self.directory, "directory of backups")?;
         check_absent(env, path)?;
         let partial = PartialDirectory::create(env, path)?;

@@ -124,6 +124,10 @@ fn refused_calls() {
     check(Backups::open("db", &options).map(drop), invalid, "db: is a database, expected backups");
     let backups = Backups::open("backups", &options).unwrap();
     assert!(Backups::open("backups", &options).unwrap_err().is_locked());
+    options.env.fs.create("file".as_ref()).unwrap();
+    for options in [&options, &existing] {
+        check(Backups::open("file", options).map(drop), invalid, "file: is a file, expected backups");
+    }
     let inside = Backups::open("db/backups", &options).unwrap();
     check(inside.create(&db).map(drop), invalid, "db/backups: is inside of the database db");
     let info = backups.create(&db).unwrap();
@@ -189,8 +193,136 @@ fn damaged_backup() {
     let error = backups.list().unwrap_err();
     assert!(error.to_string().contains("000001.files: is no complete list"), "{error}");
     drop(backups);
-    // The damaged list may need its tables, so the next open removes none.
-    Backups::open("backups", &options).unwrap();
+    // The damaged list may need its tables, so the next calls remove none.
+    let backups = Backups::open("backups", &options).unwrap();
+    assert_eq!(backups.prune(1).unwrap_err().kind(), ErrorKind::Corruption);
+    assert_eq!(names(&options, "backups/tables").len(), 1);
+}
+
+/// Symptom: a backup stored a damaged table without an error, and its hash was that of the damage.
+/// Guarantee: each damaged byte of a table before its footer is found.
+#[test]
+fn damaged_table_is_no_backup() {
+    let (fs, options) = options_in_memory();
+    let db = Db::open("db", &options).unwrap();
+    fill(&db, 100, 1);
+    let backups = Backups::open("backups", &options).unwrap();
+    let table = names(&options, "db").into_iter().find(|name| name.ends_with(".ldb")).unwrap();
+    let path = Path::new("db").join(&table);
+    let size = options.env.fs.file_size(&path).unwrap();
+    let footer = size - 48;
+    for byte in (0..footer).step_by(13).chain([footer - 1, size - 1]) {
+        fs.corrupt(&path, |bytes| bytes[byte as usize] ^= 0x10).unwrap();
+        let error = backups.create(&db).unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::Corruption && error.to_string().contains(&table),
+            "{byte}: {error}"
+        );
+        fs.corrupt(&path, |bytes| bytes[byte as usize] ^= 0x10).unwrap();
+    }
+    fs.corrupt(&path, |bytes| bytes.truncate(bytes.len() - 1)).unwrap();
+    assert_eq!(backups.create(&db).unwrap_err().kind(), ErrorKind::Corruption);
+    fs.corrupt(&path, |bytes| bytes.push(0)).unwrap();
+    assert!(backups.ids().unwrap().is_empty() && names(&options, "backups/tables").is_empty());
+    assert_eq!(names(&options, "backups"), ["LOCK", "tables"]);
+    let (info, damage) = backups.create_damaged(&db, |_, _| ()).unwrap();
+    assert_eq!((info.id, damage.len()), (1, 1), "{damage:?}");
+    assert!(backups.verify(1).unwrap().is_clean());
+    assert_eq!(backups.create(&db).unwrap_err().kind(), ErrorKind::Corruption, "a stored table");
+}
+
+/// Bytes after the end of a table are no damage: the MANIFEST has its size.
+#[test]
+fn bytes_after_the_end_of_a_table() {
+    let (fs, options) = options_in_memory();
+    let db = Db::open("db", &options).unwrap();
+    fill(&db, 100, 1);
+    let table = names(&options, "db").into_iter().find(|name| name.ends_with(".ldb")).unwrap();
+    fs.corrupt(&Path::new("db").join(table), |bytes| bytes.extend([7; 100])).unwrap();
+    let backups = Backups::open("backups", &options).unwrap();
+    let id = backups.create(&db).unwrap().id;
+    backups.restore(id, "restored").unwrap();
+    assert_eq!(entries(&Db::open("restored", &options).unwrap()), entries(&db));
+}
+
+/// Symptom: a backup whose directory was lost was taken for an interrupted call. The next open
+/// removed its list and its tables.
+#[test]
+fn lost_directory_is_damage() {
+    let (_, options) = options_in_memory();
+    let fs = &options.env.fs;
+    let db = Db::open("db", &options).unwrap();
+    let backups = Backups::open("backups", &options).unwrap();
+    for round in 1..4 {
+        fill(&db, 100, round);
+        db.rewrite_tables().unwrap();
+        backups.create(&db).unwrap();
+    }
+    drop(backups);
+    for lost in ["backups/000001", "backups/000003"] {
+        for name in names(&options, lost) {
+            fs.remove(&Path::new(lost).join(name)).unwrap();
+        }
+        fs.remove_dir(lost.as_ref()).unwrap();
+    }
+    let tables = names(&options, "backups/tables");
+    let backups = Backups::open("backups", &options).unwrap();
+    assert_eq!(backups.ids().unwrap(), [1, 2, 3]);
+    for id in [1, 3] {
+        let name = format!("00000{id}: is missing");
+        let errors = [
+            backups.info(id).unwrap_err(),
+            backups.verify(id).unwrap_err(),
+            backups.restore(id, "restored").unwrap_err(),
+        ];
+        for error in errors {
+            assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains(&name), "{error}");
+        }
+    }
+    assert_eq!(backups.list().unwrap_err().kind(), ErrorKind::Corruption);
+    assert!(backups.verify(2).unwrap().is_clean());
+    assert_eq!(names(&options, "backups/tables"), tables);
+    // Only backup 2 is complete, and it stays.
+    assert_eq!(backups.prune(1).unwrap(), [1]);
+    assert_eq!(backups.ids().unwrap(), [2, 3]);
+    assert_eq!(backups.create(&db).unwrap().id, 4);
+    assert_eq!(backups.prune(1).unwrap(), [2, 3]);
+    assert_eq!(backups.list().unwrap().len(), 1);
+    assert_eq!(names(&options, "backups"), ["000004", "000004.files", "LOCK", "tables"]);
+}
+
+/// Calls that only read remove nothing. The next `create` and `prune` remove the files of an
+/// interrupted one.
+#[test]
+fn leftovers_of_interrupted_calls() {
+    let (_, options) = options_in_memory();
+    let fs = &options.env.fs;
+    let db = Db::open("db", &options).unwrap();
+    fill(&db, 100, 1);
+    Backups::open("backups", &options).unwrap().create(&db).unwrap();
+    let leave = || {
+        fs.create_dir("backups/000007.partial".as_ref()).unwrap();
+        fs.create_dir("backups/000007.partial/database".as_ref()).unwrap();
+        fs.create("backups/000007.partial/database/CURRENT".as_ref()).unwrap();
+        fs.create("backups/000007.files".as_ref()).unwrap();
+        fs.create("backups/tables/000009-7-0123456789abcdef.ldb".as_ref()).unwrap();
+    };
+    leave();
+    let before = names(&options, "backups");
+    let backups = Backups::open("backups", &options).unwrap();
+    assert_eq!(backups.list().unwrap().len(), 1);
+    assert!(backups.verify(1).unwrap().is_clean());
+    assert_eq!(backups.info(7).unwrap_err().kind(), ErrorKind::NotFound);
+    backups.restore(1, "restored").unwrap();
+    assert_eq!(names(&options, "backups"), before);
+    assert_eq!(names(&options, "backups/tables").len(), 2);
+    assert_eq!(backups.create(&db).unwrap().id, 2);
+    let complete = ["000001", "000001.files", "000002", "000002.files", "LOCK", "tables"];
+    assert_eq!(names(&options, "backups"), complete);
+    assert_eq!(names(&options, "backups/tables").len(), 1);
+    leave();
+    assert!(backups.prune(9).unwrap().is_empty());
+    assert_eq!(names(&options, "backups"), complete);
     assert_eq!(names(&options, "backups/tables").len(), 1);
 }
 

@@ -147,6 +147,7 @@ pub(in crate::command) fn ltrim(call: &mut Call<'_>, args: Args<'_>) -> CommandR
         let kept = end - begin;
         let removed = list.len() - kept;
         call.notify(EventClass::LIST, "ltrim", &args[1]);
+        call.view.touch(database, &args[1]);
         if removed > MAX_DELETED && kept < removed {
             call.check_members_on_worker(kept)?;
             keep_copy(call, &args[1], &list, begin, end)?;

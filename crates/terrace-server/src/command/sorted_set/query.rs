@@ -5,7 +5,7 @@ use crate::command::members::ScanOptions;
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::glob;
-use crate::resp::{format_score, parse_u64};
+use crate::resp::{format_score, parse_cursor};
 use crate::store::{MemberRange, ValueType};
 
 /// Maximum size of the members in one reply of ZSCAN, in bytes.
@@ -127,7 +127,7 @@ fn rank(call: &mut Call<'_>, set: &SortedSet, member: &[u8]) -> CommandResult<Op
 ///
 /// A sorted set that Redis would store in its compact encoding is returned as a whole, like there.
 pub(in crate::command) fn zscan(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let cursor = parse_u64(args.at(2)).ok_or(Failure::reply("ERR invalid cursor"))?;
+    let cursor = parse_cursor(args.at(2)).ok_or(Failure::reply("ERR invalid cursor"))?;
     let Some(set) = open(call, args)? else {
         call.reply.array(2);
         call.reply.bulk("0");

@@ -96,7 +96,10 @@ fn next_id(view: &mut View<'_>, stream: &Stream, id: NewId) -> CommandResult<Str
     ))?;
     let id = match id {
         NewId::Auto => next.max(StreamId { ms: view.now_ms(), seq: 0 }),
-        NewId::AutoSequence(ms) if ms == last.ms && last.seq < u64::MAX => next,
+        NewId::AutoSequence(ms) if ms == last.ms => {
+            last.seq.checked_add(1).ok_or(Failure::reply("ERR Elements are too large to be stored"))?;
+            next
+        }
         NewId::AutoSequence(ms) => StreamId { ms, seq: 0 },
         NewId::Full(id) => id,
     };

@@ -1,7 +1,7 @@
 //! XGROUP: creation, change and removal of consumer groups.
 
 use super::{Group, GroupEdit, Stream, StreamId, no_group_of_key};
-use crate::command::subcommand::{Subcommand, dispatch};
+use crate::command::subcommand::{Subcommand, dispatch, unknown_form};
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::store::EventClass;
@@ -49,14 +49,6 @@ impl GroupOptions {
         }
         Ok(options)
     }
-}
-
-/// Error for a subcommand with wrong arguments.
-pub(super) fn unknown_form(args: Args<'_>, command: &str) -> Failure {
-    let name = String::from_utf8_lossy(&args.at(1)[..args.at(1).len().min(128)]);
-    Failure::reply(format!(
-        "ERR unknown subcommand or wrong number of arguments for '{name}'. Try {command} HELP."
-    ))
 }
 
 fn open_stream(call: &mut Call<'_>, args: Args<'_>) -> CommandResult<Stream> {

@@ -1,9 +1,8 @@
 //! XINFO: states of streams, groups and consumers.
 
-use super::groups::unknown_form;
 use super::{Group, GroupEdit, Stream, StreamId, entry, group, no_group_of_key};
 use crate::command::members::check_bytes;
-use crate::command::subcommand::{Subcommand, dispatch};
+use crate::command::subcommand::{Subcommand, dispatch, unknown_form};
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 

@@ -37,7 +37,9 @@ pub(crate) fn is_in_category(command: &Command, args: Option<Args<'_>>, category
         "write" => has(Flags::WRITE),
         "fast" => has(Flags::FAST),
         "slow" => !has(Flags::FAST),
-        "admin" => is_admin,
+        // ROLE needs no role `admin`, because clients that look for a master send it.
+        "admin" => is_admin || command.name == "role",
+        "set" | "sortedset" | "list" if command.name.starts_with("sort") => true,
         "dangerous" => is_admin || has(Flags::DANGEROUS),
         "blocking" => has(Flags::BLOCKING),
         "connection" => command.group == category || matches!(command.name, "command" | "wait"),
