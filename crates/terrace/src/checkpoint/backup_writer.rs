@@ -185,25 +185,46 @@ impl BackupWriter<'_> {
 
     /// Stores `table`, unless a backup has stored it, and links it into the new directory.
     fn add_table(&mut self, table: &SourceTable, progress: &mut Progress<'_>) -> Result<()> {
-        let source_env = &self.db.options().env;
-        let mut checksums = TableChecksums::new(source_env, &table.path, table.size)?;
-        let mut file = source_env.fs.open_sequential(&table.path)?;
-        let digest = read_pieces(&mut *file, u64::MAX, progress, |piece| {
-            checksums.update(piece);
-            Ok(())
-        })?;
-        checksums.finish().map_or(Ok(()), &mut self.on_damage)?;
-        if self.store(source_env, &table.path, table.name, digest)? {
-            self.new_bytes += digest.size;
-        }
+        let db = self.db;
+        let link = self.target.join(table.name.to_string());
+        let digest = match self.store_table(&db.options().env, &table.path, table, progress) {
+            Ok(digest) => digest,
+            Err(error) => {
+                let backups = self.backups;
+                table.copy_held(error, &backups.env, &link, &mut Progress::new(&mut |_, _| ()))?;
+                let digest = self.store_table(&backups.env, &link, table, progress)?;
+                backups.env.fs.remove(&link)?;
+                digest
+            }
+        };
         let env = &self.backups.env;
         let stored = self.stored_path(table.name, digest);
-        let link = self.target.join(table.name.to_string());
         if !link_file(env, &stored, &link)? {
             copy_checked(env, &stored, env, &link, digest)?;
         }
         self.files.push(ListedFile { name: table.name, digest });
         Ok(())
+    }
+
+    /// Checks the file `path` of `table`, and stores it unless a backup has stored it.
+    fn store_table(
+        &mut self,
+        env: &Env,
+        path: &Path,
+        table: &SourceTable,
+        progress: &mut Progress<'_>,
+    ) -> Result<FileDigest> {
+        let mut checksums = TableChecksums::new(env, path, table.size)?;
+        let mut file = env.fs.open_sequential(path)?;
+        let digest = read_pieces(&mut *file, u64::MAX, progress, |piece| {
+            checksums.update(piece);
+            Ok(())
+        })?;
+        checksums.finish().map_or(Ok(()), &mut self.on_damage)?;
+        if self.store(env, path, table.name, digest)? {
+            self.new_bytes += digest.size;
+        }
+        Ok(digest)
     }
 
     fn stored_path(&self, name: FileName, digest: FileDigest) -> PathBuf {

@@ -14,7 +14,7 @@
 
 use std::path::{Path, PathBuf};
 
-use terrace_env::Env;
+use terrace_env::{Env, RandomAccessFile};
 use terrace_format::compress::SNAPPY;
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalComparator, MAX_SEQUENCE_NUMBER};
@@ -22,7 +22,7 @@ use terrace_format::table::TableOptions;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
-use super::file_copy::{copy_file, link_file};
+use super::file_copy::{HeldFile, copy_file, link_file};
 use super::progress::Progress;
 use crate::compaction::flush::{self, FlushPlace};
 use crate::db::{CapturedLog, DatabaseCapture};
@@ -37,6 +37,27 @@ pub(super) struct SourceTable {
     /// Name in both directories.
     pub(super) name: FileName,
     pub(super) size: u64,
+    /// Open file of a follower. Its writer may have removed the name.
+    held: Option<Arc<dyn RandomAccessFile>>,
+}
+
+impl SourceTable {
+    /// Copies the open file durably to `to`, if the error `reason` says that its name is gone.
+    pub(super) fn copy_held(
+        &self,
+        reason: Error,
+        env: &Env,
+        to: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
+        match (&self.held, reason) {
+            (Some(held), Error::Io(error)) if error.is_not_found() => {
+                let mut file = HeldFile { file: Arc::clone(held), position: 0 };
+                copy_file(env, &mut file, &self.path, to, self.size, progress).map(drop)
+            }
+            (_, reason) => Err(reason),
+        }
+    }
 }
 
 /// Copy of one capture into an empty directory.
@@ -70,7 +91,8 @@ impl DatabaseCopy<'_> {
         let unused = greatest.max().unwrap_or(0).saturating_add(1);
         self.capture.next_file_number = self.capture.next_file_number.max(unused);
         for (number, size) in tables {
-            store_table(&self.find_table(number, size)?, progress)?;
+            let held = self.capture.held_tables.remove(&number);
+            store_table(&SourceTable { held, ..self.find_table(number, size)? }, progress)?;
         }
         if self.capture.logs.is_empty() {
             self.flush_memtables()?;
@@ -95,9 +117,9 @@ impl DatabaseCopy<'_> {
         let old_name = FileName::OldTable(number);
         let old_path = self.source.join(old_name.to_string());
         if !self.source_env.fs.exists(&path)? && self.source_env.fs.exists(&old_path)? {
-            return Ok(SourceTable { path: old_path, name: old_name, size });
+            return Ok(SourceTable { path: old_path, name: old_name, size, held: None });
         }
-        Ok(SourceTable { path, name, size })
+        Ok(SourceTable { path, name, size, held: None })
     }
 
     /// Copies the captured parts of the logs. Returns the last one as a closed log.
@@ -181,10 +203,14 @@ pub(super) fn link_or_copy_table(
     progress: &mut Progress<'_>,
 ) -> Result<()> {
     let to = target.join(table.name.to_string());
-    if link_file(env, &table.path, &to)? {
-        progress.add(table.size);
-        return Ok(());
-    }
-    let mut from = env.fs.open_sequential(&table.path).map_err(Error::from)?;
-    copy_file(env, &mut *from, &table.path, &to, table.size, progress).map(drop)
+    let linked = link_file(env, &table.path, &to);
+    let stored = linked.and_then(|is_linked| {
+        if is_linked {
+            progress.add(table.size);
+            return Ok(());
+        }
+        let mut from = env.fs.open_sequential(&table.path).map_err(Error::from)?;
+        copy_file(env, &mut *from, &table.path, &to, table.size, progress).map(drop)
+    });
+    stored.or_else(|error| table.copy_held(error, env, &to, progress))
 }

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use terrace_env::{Env, SequentialFile};
+use terrace_env::{Env, RandomAccessFile, SequentialFile};
 
 use super::content_hash::ContentHash;
 use super::progress::Progress;
 use crate::error::{Error, Result};
+use crate::sync::Arc;
 
 /// Size in bytes of the buffer of a copy. Larger buffers copy no faster.
 const COPY_BUFFER_SIZE: usize = 256 << 10;
@@ -16,6 +17,25 @@ const COPY_BUFFER_SIZE: usize = 256 << 10;
 pub(super) struct FileDigest {
     pub(super) size: u64,
     pub(super) hash: u64,
+}
+
+/// Open file, read from its start to its end. Its name may not exist any more.
+pub(super) struct HeldFile {
+    pub(super) file: Arc<dyn RandomAccessFile>,
+    pub(super) position: u64,
+}
+
+impl SequentialFile for HeldFile {
+    fn read(&mut self, buf: &mut [u8]) -> terrace_env::Result<usize> {
+        let read = self.file.read_at(self.position, buf)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+
+    fn skip(&mut self, n: u64) -> terrace_env::Result<()> {
+        self.position = self.position.saturating_add(n).min(self.file.len());
+        Ok(())
+    }
 }
 
 /// Reads the file at `path` and returns its digest.

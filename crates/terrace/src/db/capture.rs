@@ -11,8 +11,11 @@
 //! and the captured parts of the logs are the state at the captured sequence number.
 //!
 //! The captured version keeps its tables. A log has no such reference, so it is opened: an open
-//! file stays readable after its removal.
+//! file stays readable after its removal. The same holds for the tables of a follower.
 
+use std::collections::HashMap;
+
+use terrace_env::RandomAccessFile;
 use terrace_format::filename::FileName;
 use terrace_sync::mutant;
 
@@ -20,6 +23,7 @@ use super::components::database_capture::{CapturedLog, DatabaseCapture};
 use super::inner::DbInner;
 use crate::error::{Error, Result};
 use crate::sync::{Arc, Ordering};
+use crate::version::Version;
 
 /// Number and length of a log.
 type LogLength = (u64, u64);
@@ -62,6 +66,7 @@ impl DbInner {
         let logs = older.chain([current]).collect();
         let capture = DatabaseCapture {
             version_set: state.version_set.clone(),
+            held_tables: HashMap::new(),
             last_sequence: writer.last_sequence,
             next_file_number: self.next_file_number.load(Ordering::Relaxed),
             logs: Vec::new(),
@@ -99,10 +104,20 @@ impl DbInner {
         memtables.reverse();
         DatabaseCapture {
             last_sequence: version_set.last_sequence,
+            held_tables: self.held_tables(&version_set.version),
             version_set,
             next_file_number: 0,
             logs: Vec::new(),
             memtables,
         }
+    }
+
+    /// Returns the open files of the tables of a follower, whose writer may remove the names.
+    fn held_tables(&self, version: &Version) -> HashMap<u64, Arc<dyn RandomAccessFile>> {
+        if self.follow_schedule.is_none() {
+            return HashMap::new();
+        }
+        let files = version.levels.iter().flatten();
+        files.filter_map(|file| Some((file.number, self.table_cache.open_file(file.table_ref())?))).collect()
     }
 }

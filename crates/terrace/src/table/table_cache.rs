@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 // Of the standard library: a model checker would only lose time with a counter for reports.
 use std::sync::atomic::AtomicU64;
 
-use terrace_env::{AccessMode, FileError};
+use terrace_env::{AccessMode, FileError, RandomAccessFile};
 use terrace_format::filename::FileName;
 use terrace_format::key::{InternalKey, SequenceNumber};
 use terrace_format::table::TableProperties;
@@ -185,6 +185,11 @@ impl TableCache {
             Err(error) if is_missing_table(&error) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns the file of the table if it is open.
+    pub(crate) fn open_file(&self, file: TableRef<'_>) -> Option<Arc<dyn RandomAccessFile>> {
+        Some(Arc::clone(&file.handle.reader.protect()?.file))
     }
 
     /// Returns the statistics of the database.

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace::{
-    Db, Env, Error, ErrorKind, FollowOptions, Options, ReadOptions, RepairOptions, WriteBatch, verify,
+    Backups, Db, Env, Error, ErrorKind, FollowOptions, Options, ReadOptions, RepairOptions, WriteBatch,
+    verify,
 };
 #[cfg(unix)]
 use terrace_env::SystemFs;
@@ -163,6 +164,42 @@ fn checkpoint_of_a_follower_holds_its_state() {
         for key in ["a", "k0", "k4"] {
             assert!(copy.get(key.as_bytes(), None).unwrap().is_some(), "{key}");
         }
+    }
+}
+
+/// Symptom: checkpoints and backups of a follower failed beside a busy writer, because a table did
+/// not exist. Cause: the writer removes tables whose names the follower has not used yet.
+/// Guarantee: the copy comes from the open files.
+#[test]
+fn copies_of_a_follower_survive_the_removal_of_its_tables() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let options = Options::default().create_if_missing(true);
+    let db = Db::open(at("db"), &options).unwrap();
+    for value in ["old", "new"] {
+        (0..100).for_each(|n| db.put(format!("k{n}"), value).unwrap());
+        db.flush().unwrap();
+    }
+    let state_of_open = FollowOptions::default().every(Duration::from_secs(3600));
+    let follower = Db::follow(at("db"), &options, &state_of_open).unwrap();
+    let tables = |db: &Db| db.levels().iter().map(|level| level.files.len()).sum::<usize>();
+    assert!(tables(&follower) > 1);
+    let held = files::names(&at("db"));
+    db.put("later", "").unwrap();
+    db.compact_range(None, None).unwrap();
+    let left = files::names(&at("db"));
+    assert!(held.iter().any(|name| name.ends_with(".ldb") && !left.contains(name)), "{held:?} {left:?}");
+
+    follower.checkpoint(at("copy")).unwrap();
+    let backups = Backups::open(at("backups"), &options).unwrap();
+    let backup = backups.create(&follower).unwrap();
+    backups.restore(backup.id, at("restored")).unwrap();
+    assert!(backups.verify(backup.id).unwrap().is_clean());
+    for copy in ["copy", "restored"] {
+        assert!(verify(at(copy), &options).unwrap().is_clean(), "{copy}");
+        let copy = Db::open(at(copy), &options).unwrap();
+        assert_eq!(copy.get("k7").unwrap().as_deref(), Some(&b"new"[..]));
+        assert_eq!(copy.iter().count(), 100, "the state of the follower");
     }
 }
 

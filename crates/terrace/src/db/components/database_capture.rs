@@ -1,6 +1,8 @@
 //! Files of a database at one moment, as a capture returns them.
 
-use terrace_env::SequentialFile;
+use std::collections::HashMap;
+
+use terrace_env::{RandomAccessFile, SequentialFile};
 use terrace_format::key::SequenceNumber;
 
 use crate::memtable::Memtable;
@@ -18,8 +20,11 @@ pub(crate) struct CapturedLog {
 
 /// Files of a database at one moment.
 pub(crate) struct DatabaseCapture {
-    /// Tables and counters. The tables exist as long as this value.
+    /// Tables and counters. The files of the tables exist as long as this value, except for those
+    /// of a follower, whose writer removes them at any time.
     pub(crate) version_set: VersionSet,
+    /// Open files of the tables of a follower, by number.
+    pub(crate) held_tables: HashMap<u64, Arc<dyn RandomAccessFile>>,
     /// Sequence number of the last write.
     pub(crate) last_sequence: SequenceNumber,
     /// Number that no file of the database has reached.
