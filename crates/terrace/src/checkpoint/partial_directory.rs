@@ -55,8 +55,12 @@ impl PartialDirectory<'_> {
 
     /// Moves the complete directory `target` into a partial directory, durably. The drop removes
     /// it.
+    ///
+    /// The first sync makes the partial directory durable before the rename. Otherwise a power cut
+    /// could leave neither of the two.
     pub(super) fn withdraw<'a>(env: &'a Env, target: &'a Path) -> Result<PartialDirectory<'a>> {
         let partial = PartialDirectory::lock(env, target)?;
+        env.fs.sync_dir(parent_directory(target))?;
         env.fs.rename(target, &partial.database())?;
         if let Err(error) = env.fs.sync_dir(parent_directory(target)) {
             partial.keep();
