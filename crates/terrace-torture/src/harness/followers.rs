@@ -9,6 +9,9 @@
 //! that its count names. It is never earlier than an earlier one, and a caught-up state is not
 //! earlier than the ledger. Snapshots are read again later, after flushes and compactions.
 //!
+//! Followers also take checkpoints. A copy, opened for writes or followed, shows the state of its
+//! follower or a later one.
+//!
 //! In half of the cases, the writer also ingests, loads and deletes ranges, which leaves no trace
 //! in a WAL. Between two writers, the database may be replaced: followers of the old one then
 //! return [`Error::Replaced`].
@@ -18,7 +21,7 @@ mod goleveldb_writer;
 mod replacement;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -49,6 +52,9 @@ const WRITERS: u32 = 4;
 
 /// Number of snapshots that a follower holds for later checks.
 const HELD_SNAPSHOTS: usize = 3;
+
+/// Number of states from one checkpoint of a follower to the next.
+const CHECKPOINT_PERIOD: u64 = 32;
 
 /// Maximum age of the states of each follower, in milliseconds.
 static AGES_MS: &[u64] = &[0, 1, 10];
@@ -251,6 +257,14 @@ fn end_writer(mut writer: Writer, rng: &mut Rng, counters: &Counters) -> Result<
     }
 }
 
+/// Removes a copy, if there is one.
+fn remove_copy(path: &Path) -> Result<(), String> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
 /// Follower whose states are checked.
 struct FollowerCheck<'a> {
     case: &'a Case,
@@ -330,11 +344,45 @@ impl FollowerCheck<'_> {
             }
             self.held.push((snapshot, self.state.clone()));
         }
+        if round % CHECKPOINT_PERIOD == 1 {
+            self.check_checkpoint(current, counters)?;
+        }
         if round % 64 == 63 {
             // A new follower never shows an earlier state than the old one.
             self.reopen(current)?;
         }
         Ok(())
+    }
+
+    /// Checks a copy of the present state, as another follower and as a program that opens it.
+    fn check_checkpoint(&self, current: u64, counters: &Counters) -> Result<(), String> {
+        let age = self.every.as_millis();
+        let path = self.case.database.with_extension(format!("copy-{age}"));
+        let created = self.db.checkpoint(&path);
+        if self.case.databases.current() != Some(current) {
+            // Any error is possible while the database is replaced.
+            return remove_copy(&path);
+        }
+        created.map_err(|error| format!("checkpoint: {error}"))?;
+        let options = self.case.options();
+        let follow = FollowOptions::default();
+        let mut states = Vec::new();
+        let opens: [&dyn Fn() -> terrace::Result<Db>; 2] =
+            [&|| Db::follow(&path, &options, &follow), &|| Db::open(&path, &options)];
+        for open in opens {
+            let copy = open();
+            let copy = copy.map_err(|error| format!("copy: {error}"))?;
+            let mut state = self.state.clone();
+            state.accept_repairs(self.case.databases.repairs());
+            state.check_next(&copy.snapshot()).map_err(|error| format!("copy: {error}"))?;
+            states.push(state.write());
+        }
+        counters.add(Counter::FollowedStates, 1);
+        remove_copy(&path)?;
+        match states.windows(2).all(|pair| pair[0] == pair[1]) {
+            true => Ok(()),
+            false => Err(format!("writes {states:?} in one copy, by a follower and by an open")),
+        }
     }
 
     /// Opens the follower again. It may be one of another database.
