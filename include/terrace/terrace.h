@@ -361,9 +361,10 @@ char* terrace_repair(const leveldb_options_t* options, const char* name, uint8_t
 uint64_t terrace_checkpoint(leveldb_t* db, const char* name, char** errptr);
 
 /* Adds a backup of an open database to the directory `backups`, which is created if it is missing.
- * Only tables that no earlier backup has are stored. Of the options only the environment matters,
- * which is that of the database. Returns the number of the backup; 0 after an error. The backup is the
- * plain LevelDB directory backups/000001 for number 1. */
+ * Only tables that no earlier backup has are stored. A damaged table is an error, and no backup is
+ * added. Of the options only the environment matters, which is that of the database. Returns the number
+ * of the backup; 0 after an error. The backup is the plain LevelDB directory backups/000001 for
+ * number 1. */
 uint64_t terrace_backup_create(const leveldb_options_t* options, leveldb_t* db, const char* backups,
                                char** errptr);
 

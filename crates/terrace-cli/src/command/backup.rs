@@ -17,8 +17,9 @@ use crate::{entry_format, terminal, units};
 /// Create, list, verify or prune incremental backups of databases
 ///
 /// Each backup is a plain LevelDB directory with the state of one moment. A new backup stores only
-/// the tables that no earlier one has: as links on the same file system, otherwise as copies. No
-/// other process may have the database open for writing.
+/// the tables that no earlier one has: as links on the same file system, otherwise as copies. A
+/// damaged table is an error, unless --allow-damage is given. No other process may have the
+/// database open for writing.
 #[derive(Args)]
 pub(crate) struct Backup {
     /// Action on the backups
