@@ -18,8 +18,8 @@ use crate::{entry_format, terminal, units};
 ///
 /// Each backup is a plain LevelDB directory with the state of one moment. A new backup stores only
 /// the tables that no earlier one has: as links on the same file system, otherwise as copies. A
-/// damaged table is an error, unless --allow-damage is given. No other process may have the database
-/// open for writing.
+/// damaged table is an error, unless --allow-damage is given. No other process may have the
+/// database open for writing.
 #[derive(Args)]
 pub(crate) struct Backup {
     /// Action on the backups
