@@ -525,6 +525,13 @@ fn surplus_arguments() {
             ("CLIENT TRACKING OFF BCAST PREFIX a NOLOOP", "OK"),
             ("LOLWUT VERSION x", "-ERR value is not an integer or out of range"),
             ("COMMAND INFO foo", "[nil]"),
+            ("ACL CAT foo bar", &unknown_form("ACL", "CAT")),
+            ("ACL genpass x y", &unknown_form("ACL", "genpass")),
+            ("ACL LOG RESET x", &unknown_form("ACL", "LOG")),
+            ("SET s v", "OK"),
+            ("MEMORY USAGE s SAMPLES x y", "-ERR value is not an integer or out of range"),
+            ("MEMORY USAGE s SAMPLES 1 y", "-ERR syntax error"),
+            ("MEMORY USAGE none SAMPLES 1 SAMPLES 2", "nil"),
         ]);
     });
 }
