@@ -79,7 +79,8 @@ struct StoreArgs {
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["db", "comparator", "layout"])]
     store: Option<String>,
     /// Create the store if it does not exist
-    #[arg(long, requires = "store")]
+    // A conflict with DB cancels the requirement, so it does not suffice.
+    #[arg(long, requires = "store", conflicts_with = "db")]
     create: bool,
 }
 
@@ -125,7 +126,7 @@ struct PageArgs {
     #[arg(long, value_name = "NAME")]
     page_host: Option<String>,
     /// Permit changes of data through the web page
-    #[arg(long)]
+    #[arg(long, conflicts_with = "read_only")]
     page_writes: bool,
 }
 
@@ -221,7 +222,7 @@ struct LayoutArgs {
     #[arg(long, value_name = "LAYOUT", value_parser = layout_parser())]
     layout: Option<Layout>,
     /// Permit FLUSHALL and FLUSHDB in the raw layout
-    #[arg(long)]
+    #[arg(long, conflicts_with = "read_only")]
     allow_flush: bool,
 }
 
@@ -330,6 +331,7 @@ impl Serve {
     fn server_config(self) -> Result<ServerConfig, Failure> {
         let mut config = match self.store.config() {
             Some(store) => {
+                store.check_address().map_err(failure)?;
                 let mut config = ServerConfig::new_for_store(store);
                 config.read_only = self.read_only;
                 config

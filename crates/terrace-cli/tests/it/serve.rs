@@ -239,6 +239,24 @@ fn wrong_configurations() {
     test.run("serve --port 0").assert_contains(2, &["DB"]);
 }
 
+/// Regression: these options had no effect, and a wrong address had the exit code of a database
+/// that cannot be opened.
+#[test]
+fn options_without_effect() {
+    let test = CliTest::with_entries("a\t1\n");
+    for (options, expected) in [
+        ("db --read-only --page-writes", "'--read-only' cannot be used with '--page-writes'"),
+        ("db --allow-flush --read-only", "cannot be used with"),
+        ("db --create", "cannot be used with '--create'"),
+        ("--store cities", "'cities' is no address"),
+        ("--store redis://host/app", "'redis' is no engine"),
+        ("--store etcd://", "'' is no host"),
+    ] {
+        test.run(&format!("serve --port 0 {options}")).assert_contains(2, &[expected]);
+    }
+    test.run("serve --port 0 --store local:missing").assert_contains(3, &["missing: does not exist"]);
+}
+
 #[test]
 fn hash_of_a_password() {
     let test = CliTest::new();

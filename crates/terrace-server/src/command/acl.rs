@@ -1,7 +1,7 @@
 //! ACL: reading of the users and their rights. The configuration changes them.
 
 use super::permission::{Denial, denial};
-use super::subcommand::{self, Subcommand, dispatch, is_arity};
+use super::subcommand::{self, Subcommand, dispatch, is_arity, unknown_form};
 use super::table::{CATEGORIES, commands_of, find};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
@@ -119,8 +119,14 @@ fn getuser(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     Ok(())
 }
 
+/// Refuses more than one argument after the subcommand.
+fn refuse_surplus(args: Args<'_>) -> CommandResult {
+    if args.len() > 3 { Err(unknown_form(args, "ACL")) } else { Ok(()) }
+}
+
 /// ACL CAT [category]
 fn cat(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    refuse_surplus(args)?;
     let Some(name) = args.get(2) else {
         call.reply.bulks(CATEGORIES);
         return Ok(());
@@ -139,6 +145,7 @@ fn cat(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 fn genpass(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     const DEFAULT: i64 = 256;
     const WRONG: &str = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096";
+    refuse_surplus(args)?;
     let bits = if args.len() > 2 { args.integer(2)? } else { DEFAULT };
     let bits =
         usize::try_from(bits).ok().filter(|bits| (1..=4096).contains(bits)).ok_or(Failure::reply(WRONG))?;
@@ -184,6 +191,7 @@ fn dryrun(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 
 /// ACL LOG [count | RESET]
 fn log(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
+    refuse_surplus(args)?;
     if args.is(2, "RESET") {
         call.shared.users.reset_denials();
         call.reply.ok();

@@ -24,11 +24,13 @@ const DEFAULT_SAMPLES: u64 = 5;
 /// MEMORY USAGE key [SAMPLES count]: bytes of the records on disk, before compression. The size of
 /// an object is estimated by its first records.
 fn usage(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
-    let samples = match args.len() {
-        3 => DEFAULT_SAMPLES,
-        5 if args.is(3, "SAMPLES") => u64::try_from(args.integer(4)?).map_err(|_| Failure::SYNTAX)?,
-        _ => return Err(Failure::SYNTAX),
-    };
+    let mut samples = DEFAULT_SAMPLES;
+    for index in (3..args.len()).step_by(2) {
+        if index + 1 == args.len() || !args.is(index, "SAMPLES") {
+            return Err(Failure::SYNTAX);
+        }
+        samples = u64::try_from(args.integer(index + 1)?).map_err(|_| Failure::SYNTAX)?;
+    }
     call.view.pin_state();
     let Some(entry) = call.get(args.at(2))? else {
         call.reply.null();

@@ -525,6 +525,13 @@ fn surplus_arguments() {
             ("CLIENT TRACKING OFF BCAST PREFIX a NOLOOP", "OK"),
             ("LOLWUT VERSION x", "-ERR value is not an integer or out of range"),
             ("COMMAND INFO foo", "[nil]"),
+            ("ACL CAT foo bar", &unknown_form("ACL", "CAT")),
+            ("ACL genpass x y", &unknown_form("ACL", "genpass")),
+            ("ACL LOG RESET x", &unknown_form("ACL", "LOG")),
+            ("SET s v", "OK"),
+            ("MEMORY USAGE s SAMPLES x y", "-ERR value is not an integer or out of range"),
+            ("MEMORY USAGE s SAMPLES 1 y", "-ERR syntax error"),
+            ("MEMORY USAGE none SAMPLES 1 SAMPLES 2", "nil"),
         ]);
     });
 }
@@ -659,5 +666,26 @@ fn order_of_checks() {
         ]);
         let text = client.call(&["EVAL", "return cjson.encode_number_precision(15)", "0"]);
         assert!(text.contains("expected integer between 1 and 14"), "{text}");
+    });
+}
+
+/// GEOSEARCH refused a repeated option, and ZINCRBY had another error for an option of ZADD.
+#[test]
+fn repeated_options_of_geosearch() {
+    with_client(|client| {
+        client.check(&[
+            ("GEOADD g 13.361389 38.115556 a 15.087269 37.502669 b", ":2"),
+            ("GEOSEARCH g FROMMEMBER b FROMMEMBER a BYRADIUS 500 km BYRADIUS 1 km", "['a']"),
+            ("GEOSEARCH g FROMLONLAT 13 38 FROMLONLAT 15 37 BYBOX 1 1 m BYBOX 200 200 km", "['b']"),
+            ("GEOSEARCHSTORE d none FROMMEMBER x BYRADIUS 1 m FROMMEMBER y", ":0"),
+            ("GEOSEARCH g FROMMEMBER a FROMLONLAT 15 37 BYRADIUS 1 m", "-ERR syntax error"),
+            ("GEOSEARCH g FROMLONLAT 15 37 FROMMEMBER a BYRADIUS 1 m", "-ERR syntax error"),
+            ("GEOSEARCH none FROMMEMBER a FROMLONLAT 15 37 BYRADIUS 1 m", "-ERR syntax error"),
+            ("GEOSEARCH g FROMMEMBER a BYRADIUS 1 m BYBOX 1 1 m", "-ERR syntax error"),
+            ("GEOSEARCH g FROMMEMBER a BYBOX 1 1 m BYRADIUS 1 m", "-ERR syntax error"),
+            ("ZINCRBY z NX a", "-ERR syntax error"),
+            ("ZINCRBY z incr a", "-ERR syntax error"),
+            ("ZINCRBY z x a", "-ERR value is not a valid float"),
+        ]);
     });
 }

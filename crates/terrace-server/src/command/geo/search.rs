@@ -38,6 +38,8 @@ enum SortOrder {
 #[derive(Debug, Default)]
 struct Options<'a> {
     center: Option<Center>,
+    /// True if FROMLONLAT states the centre.
+    is_from_position: bool,
     shape: Option<Shape>,
     /// Length of the unit, in metres.
     unit: f64,
@@ -225,7 +227,8 @@ fn parse_flag(options: &mut Options<'_>, args: Args<'_>, index: usize) -> Option
     Some(1)
 }
 
-/// Parses the centre or the shape of GEOSEARCH. Returns the number of words.
+/// Parses the centre or the shape of GEOSEARCH. Returns the number of words. As in Redis, the last
+/// of several equal options counts.
 fn parse_area(
     call: &mut Call<'_>,
     options: &mut Options<'_>,
@@ -235,20 +238,22 @@ fn parse_area(
 ) -> CommandResult<usize> {
     let left = args.len() - index - 1;
     let word = args.at(index).to_ascii_uppercase();
+    let is_from_member = options.center.is_some() && !options.is_from_position;
     match word.as_slice() {
-        b"FROMMEMBER" if options.center.is_none() => {
+        b"FROMMEMBER" if !options.is_from_position => {
             options.center = Some(member_center(call, set, args.at(index + 1))?);
             Ok(2)
         }
-        b"FROMLONLAT" if options.center.is_none() && left >= 2 => {
+        b"FROMLONLAT" if !is_from_member && left >= 2 => {
+            options.is_from_position = true;
             options.center = Some(Center::At(parse_position(args, index + 1)?));
             Ok(3)
         }
-        b"BYRADIUS" if options.shape.is_none() && left >= 2 => {
+        b"BYRADIUS" if !matches!(options.shape, Some(Shape::Box { .. })) && left >= 2 => {
             options.set_circle(args, index + 1)?;
             Ok(3)
         }
-        b"BYBOX" if options.shape.is_none() && left >= 3 => {
+        b"BYBOX" if !matches!(options.shape, Some(Shape::Circle { .. })) && left >= 3 => {
             options.set_box(args, index + 1)?;
             Ok(4)
         }

@@ -49,6 +49,10 @@ pub(in crate::command) fn zadd(call: &mut Call<'_>, args: Args<'_>) -> CommandRe
 /// ZINCRBY key increment member
 pub(in crate::command) fn zincrby(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
     let options = AddOptions { is_increment: true, ..AddOptions::default() };
+    // Redis parses options of ZADD here, too, and then misses the increment.
+    if parse_options(args).1 > 2 {
+        return Err(Failure::SYNTAX);
+    }
     let increment = number(args.at(2))?;
     add_scores(call, &args[1], options, &[(args.at(3), increment)])
 }
