@@ -14,7 +14,7 @@ typedef struct {
   size_t entries; // number of entries in the buffer
   size_t bytes;   // their length
   size_t needed;  // length of the current entry, if it alone is longer than the buffer
-  uint8_t valid;  // whether an entry follows
+  uint8_t valid;  // whether an entry or an error follows
 } terrace_go_chunk;
 
 static void terrace_go_position(leveldb_iterator_t* it, int position, const char* key, size_t len) {
@@ -36,6 +36,13 @@ static void terrace_go_position(leveldb_iterator_t* it, int position, const char
   }
 }
 
+static uint8_t terrace_go_has_error(leveldb_iterator_t* it) {
+  char* error = NULL;
+  terrace_iter_get_error(it, &error);
+  terrace_free(error);
+  return error != NULL;
+}
+
 // Moves the iterator and copies entries, in one crossing. The key may be in the buffer.
 static void terrace_go_take(leveldb_iterator_t* it, int position, const char* key, size_t len, uint8_t forward,
                             size_t count, char* buffer, size_t capacity, terrace_go_chunk* chunk, char** errptr) {
@@ -43,9 +50,12 @@ static void terrace_go_take(leveldb_iterator_t* it, int position, const char* ke
   chunk->bytes = terrace_iter_take(it, forward, count, buffer, capacity, &chunk->entries);
   chunk->valid = terrace_iter_valid(it);
   chunk->needed = 0;
-  if (!chunk->valid) {
-    terrace_iter_get_error(it, errptr);
-  } else if (chunk->entries == 0) {
+  if (chunk->entries > 0) {
+    if (!chunk->valid) chunk->valid = terrace_go_has_error(it); // The next chunk has the error.
+    return;
+  }
+  terrace_iter_get_error(it, errptr);
+  if (*errptr == NULL && chunk->valid) {
     size_t key_len, value_len;
     terrace_iter_key(it, &key_len);
     terrace_iter_value(it, &value_len);
@@ -125,7 +135,7 @@ type Iterator struct {
 	rest       []byte // entries of the chunk after the current one, in the direction of the chunk
 	left       int    // their number
 	forward    bool   // direction of the chunk
-	more       bool   // whether the engine has entries after the chunk
+	more       bool   // whether the engine has entries or an error after the chunk
 	size       int    // number of entries of the next chunk
 	position   position
 	key, value []byte

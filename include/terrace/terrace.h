@@ -315,8 +315,9 @@ void terrace_write_bytes(leveldb_t* db, const leveldb_writeoptions_t* options, c
 /* Copies up to `count` entries, the current one first, into `buffer`, and moves the iterator beyond
  * them: forward, or backward if `forward` is 0. Stores their number in `*entries` and returns the number
  * of bytes. Each entry is the lengths of key and value as little-endian numbers of 32 bits, the key, and
- * the value. No entry, although the iterator is valid, means that `capacity` is too small for the
- * current one. */
+ * the value. Copies no entry after damage, which other calls skip: the next call copies none, and
+ * terrace_iter_get_error has the error. Otherwise, no entry although the iterator is valid means that
+ * `capacity` is too small for the current one. */
 size_t terrace_iter_take(leveldb_iterator_t*, uint8_t forward, size_t count, char* buffer, size_t capacity,
                          size_t* entries);
 

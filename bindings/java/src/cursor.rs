@@ -95,6 +95,22 @@ impl Chunk {
         &self.bytes
     }
 
+    /// Returns the key of the first entry of an unfinished chunk. The chunk is not empty.
+    fn first_key(&self) -> &[u8] {
+        let end = self.starts.get(1).map_or(self.bytes.len(), |start| *start as usize);
+        let entry = self.bytes.get(..end).unwrap_or_default();
+        let len = entry.first_chunk().map_or(0, |len| u32::from_le_bytes(*len) as usize);
+        entry.get(NUMBER..NUMBER + len).unwrap_or_default()
+    }
+
+    /// Removes the entries of an unfinished chunk except the first `count` ones.
+    fn truncate(&mut self, count: usize) {
+        if let Some(start) = self.starts.get(count) {
+            self.bytes.truncate(*start as usize);
+            self.starts.truncate(count);
+        }
+    }
+
     /// Frees the memory of long entries. It would otherwise remain until the end of the iterator.
     fn shrink(&mut self) {
         if self.bytes.capacity() > MAX_IDLE_CHUNK {
@@ -155,7 +171,8 @@ impl EitherIterator {
     }
 
     /// Copies up to `count` entries to `chunk` and moves beyond them. The finished chunk has at
-    /// most `capacity` bytes. If one entry needs more, returns this number.
+    /// most `capacity` bytes. If one entry needs more, returns this number. Copies no entry after
+    /// damage, which the engine's iterator skips. The call after the last entry returns the error.
     fn copy_entries(
         &mut self,
         forward: bool,
@@ -166,6 +183,7 @@ impl EitherIterator {
         chunk.clear();
         reserve(&mut chunk.bytes, capacity)?;
         for_either!(self, iterator => {
+            iterator.status()?;
             for _ in 0..count {
                 if !iterator.valid() {
                     break;
@@ -182,7 +200,15 @@ impl EitherIterator {
                 chunk.push(key, value);
                 if forward { iterator.next() } else { iterator.prev() }
             }
-            iterator.status()?;
+            if let Err(error) = iterator.status() {
+                // A check at each step would slow down every scan.
+                let taken = chunk.starts.len();
+                let kept = iterator.entries_before_error(chunk.first_key(), forward, taken);
+                chunk.truncate(kept);
+                if kept == 0 {
+                    return Err(error.into());
+                }
+            }
         });
         Ok(None)
     }

@@ -182,7 +182,7 @@ class Host {
     const waiting = [] // Indexes of the keys that one call of a worker reads.
     for (let i = 0; i < keys.length; i++) {
       const key = keys[i]
-      while (!mayAnswer(key.length)) await nextTurn()
+      while (!mayAnswer(lengthOf(key))) await nextTurn()
       const value = this.#tryGet(key, flags, snapshot)
       values[i] = value
       if (value === null) waiting.push(i)

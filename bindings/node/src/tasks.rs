@@ -244,17 +244,10 @@ pub(crate) fn catch_up(db: f64) -> napi::Result<Promise<u64, f64>> {
     spawn(|sequence| sequence as f64, move || Ok(db.catch_up()?))
 }
 
-/// Deletes the database in the directory `path`. A file contains no database, and neither does a
-/// path below it.
+/// Deletes the database in the directory `path`.
 #[napi(catch_unwind)]
 pub(crate) fn destroy(path: String) -> napi::Result<Promise<()>> {
-    spawn(
-        |()| (),
-        move || match terrace::destroy(path, &Options::default()) {
-            Err(terrace::Error::Io(error)) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(()),
-            destroyed => Ok(destroyed?),
-        },
-    )
+    spawn(|()| (), move || Ok(terrace::destroy(path, &Options::default())?))
 }
 
 /// Repairs the database in the directory `path`. Resolves to a report.

@@ -132,14 +132,13 @@ impl Cursor {
         if !self.go_after_chunk() {
             return Ok(false);
         }
-        if !self.iter.valid() {
-            self.place = Place::AfterChunk;
-            return self.iter.status().map(|()| false).map_err(FetchError::Engine);
-        }
         self.place = Place::AfterChunk;
-        self.fill(DbIterator::next)?;
+        self.iter.status().map_err(FetchError::Engine)?;
+        if !self.iter.valid() {
+            return Ok(false);
+        }
+        self.fill(true)?;
         self.gap = 0;
-        // An error within the chunk is that of the next fetch, after the entries before it.
         Ok(true)
     }
 
@@ -152,12 +151,12 @@ impl Cursor {
         if !self.go_before_chunk() {
             return Ok(false);
         }
-        if !self.iter.valid() {
-            self.place = Place::BeforeChunk;
-            return self.iter.status().map(|()| false).map_err(FetchError::Engine);
-        }
         self.place = Place::BeforeChunk;
-        self.fill(DbIterator::prev)?;
+        self.iter.status().map_err(FetchError::Engine)?;
+        if !self.iter.valid() {
+            return Ok(false);
+        }
+        self.fill(false)?;
         self.entries.reverse();
         self.gap = self.entries.len();
         Ok(true)
@@ -201,9 +200,11 @@ impl Cursor {
         true
     }
 
-    /// Replaces the chunk by entries from the engine's iterator on, in the direction of `step`. An
-    /// error changes nothing.
-    fn fill(&mut self, step: fn(&mut DbIterator)) -> std::result::Result<(), FetchError> {
+    /// Replaces the chunk by entries from the engine's iterator on, forward or backward. An error
+    /// changes nothing. Damage after the first entry ends the chunk, and the next fetch finds its
+    /// error.
+    fn fill(&mut self, forward: bool) -> std::result::Result<(), FetchError> {
+        let step = if forward { DbIterator::next } else { DbIterator::prev };
         let first = self.iter.key().len() + self.value().len();
         if first > self.bytes.capacity() {
             let mut bytes = Vec::new();
@@ -227,12 +228,24 @@ impl Cursor {
             self.entries.push(EntryBounds { key, value, end: self.bytes.len() });
             step(&mut self.iter);
         }
+        self.drop_entries_after_error(forward)?;
         self.next_chunk = (self.next_chunk * CHUNK_GROWTH).min(MAX_CHUNK_ENTRIES);
         // A chunk with a large value does not keep its memory.
         if self.bytes.capacity() > 4 * MAX_CHUNK_BYTES {
             self.bytes.shrink_to(self.bytes.len());
         }
         Ok(())
+    }
+
+    /// Removes the entries after damage, which the engine's iterator skips, from a new chunk. The
+    /// entries are in the order of the steps. A check after each step would slow down every scan.
+    fn drop_entries_after_error(&mut self, forward: bool) -> std::result::Result<(), FetchError> {
+        let Err(error) = self.iter.status() else { return Ok(()) };
+        let Some(first) = self.entries.first() else { return Err(FetchError::Engine(error)) };
+        let first = &self.bytes[first.key..first.value];
+        let count = self.iter.entries_before_error(first, forward, self.entries.len());
+        self.entries.truncate(count);
+        if count == 0 { Err(FetchError::Engine(error)) } else { Ok(()) }
     }
 
     /// Returns the value of the engine's iterator, as far as the chunk needs it.

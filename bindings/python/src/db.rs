@@ -114,12 +114,18 @@ pub(crate) fn delete_key(py: Python<'_>, handle: &Handle, key: &[u8], sync: Opti
     py.detach(|| db.delete_with(key, &write_options(sync))).map_err(|error| handle.exception(error))
 }
 
-/// Returns the two keys of a tuple, a list or another iterable object. None: it has other items.
-fn pair_of_keys<'py>(range: &Bound<'py, PyAny>) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-    let mut items = range.try_iter().ok()?;
-    let start = items.next()?.ok()?.cast_into().ok()?;
-    let stop = items.next()?.ok()?.cast_into().ok()?;
-    items.next().is_none().then_some((start, stop))
+/// Returns the two keys of a tuple, a list or another iterable object. As in plyvel,
+/// another number of items is a `ValueError`, and another type of item a `TypeError`.
+fn pair_of_keys<'py>(range: &Bound<'py, PyAny>) -> Result<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    // A third item is as wrong as a thousandth one.
+    let items = range.try_iter()?.take(3).collect::<Result<Vec<_>>>()?;
+    let [start, stop] = &items[..] else {
+        return Err(PyValueError::new_err("a range has two keys"));
+    };
+    match (start.cast::<PyBytes>(), stop.cast::<PyBytes>()) {
+        (Ok(start), Ok(stop)) => Ok((start.clone(), stop.clone())),
+        _ => Err(PyTypeError::new_err("a range is a pair of byte strings")),
+    }
 }
 
 impl PyDb {
@@ -299,12 +305,7 @@ impl PyDb {
     /// Returns the list of the sizes of ranges, each a pair of keys.
     #[pyo3(signature = (*ranges))]
     fn approximate_sizes(&self, py: Python<'_>, ranges: &Bound<'_, PyTuple>) -> Result<Vec<u64>> {
-        let ranges = ranges
-            .iter()
-            .map(|range| {
-                pair_of_keys(&range).ok_or_else(|| PyTypeError::new_err("a range is a pair of byte strings"))
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let ranges = ranges.iter().map(|range| pair_of_keys(&range)).collect::<Result<Vec<_>>>()?;
         let slices: Vec<(&[u8], &[u8])> =
             ranges.iter().map(|(start, stop)| (start.as_bytes(), stop.as_bytes())).collect();
         self.call(py, |db| db.approximate_sizes(&slices))

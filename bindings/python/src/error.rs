@@ -1,7 +1,7 @@
 //! Errors of the engine as Python's exceptions, which `terrace/_errors.py` defines.
 
-use pyo3::PyErr;
 use pyo3::exceptions::PyMemoryError;
+use pyo3::{PyErr, Python};
 use terrace::{Error, ErrorKind};
 
 mod exceptions {
@@ -17,6 +17,20 @@ mod exceptions {
 }
 
 pub(crate) use exceptions::{ClosedError, ConflictError, IteratorInvalidError};
+
+/// Imports all classes of exceptions. A finalizer may need one at the exit of the interpreter,
+/// which imports nothing any more, and a failed import would abort the process there.
+pub(crate) fn import_exceptions(py: Python<'_>) {
+    py.get_type::<exceptions::ClosedError>();
+    py.get_type::<exceptions::ConflictError>();
+    py.get_type::<exceptions::CorruptionError>();
+    py.get_type::<exceptions::Error>();
+    py.get_type::<exceptions::IOError>();
+    py.get_type::<exceptions::InvalidArgumentError>();
+    py.get_type::<exceptions::IteratorInvalidError>();
+    py.get_type::<exceptions::LockedError>();
+    py.get_type::<exceptions::NotSupportedError>();
+}
 
 /// Result whose error is an exception.
 pub(crate) type Result<T> = std::result::Result<T, PyErr>;

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use pyo3::prelude::*;
 use terrace::{Comparator, Db, ErrorKind};
-use terrace_sync::{Arc, ArcSwapOption, AtomicU64, Guard, Mutex, Ordering, Weak};
+use terrace_sync::{Arc, ArcSwapOption, AtomicBool, AtomicU64, Guard, Mutex, Ordering, Weak};
 
 use crate::error::{ClosedError, Result, exception};
 
@@ -20,6 +20,9 @@ use crate::error::{ClosedError, Result, exception};
 static OPEN: Mutex<Option<HashMap<u64, Weak<Handle>>>> = Mutex::new(None);
 /// Number for the next handle or registered object.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
+
+/// True after a close by an interpreter that can no longer release its lock.
+static KEEPS_INTERPRETER_LOCK: AtomicBool = AtomicBool::new(false);
 
 /// An object that the close of its database ends.
 pub(crate) trait Closable: Send + Sync {
@@ -111,6 +114,9 @@ impl Drop for Handle {
 /// Calls `close` without the interpreter lock, for a destructor: the state of an iterator may wait
 /// for a thread of the engine that calls a comparator in Python.
 pub(crate) fn close_detached(close: impl Fn() + Send + Sync) {
+    if KEEPS_INTERPRETER_LOCK.load(Ordering::Relaxed) {
+        return close();
+    }
     Python::try_attach(|py| py.detach(&close)).unwrap_or_else(&close);
 }
 
@@ -140,15 +146,21 @@ pub(crate) fn iterator_closed() -> PyErr {
 
 /// Closes all databases. The interpreter calls it at its exit, while comparators in Python still
 /// run.
+///
+/// `is_finalizing` is true in a subinterpreter that the exit of the main interpreter ends. Python
+/// 3.11 then ends each thread that takes the interpreter lock again, and the process would never
+/// end.
 #[pyfunction]
 #[pyo3(name = "_close_all")]
-pub(crate) fn close_all(py: Python<'_>) -> Result<()> {
-    py.detach(|| {
-        let open: Vec<Weak<Handle>> = OPEN.lock().get_or_insert_default().values().cloned().collect();
-        open.iter()
-            .filter_map(Weak::upgrade)
-            .map(|handle| handle.close())
-            .fold(Ok(()), std::result::Result::and)
-    })
-    .map_err(exception)
+pub(crate) fn close_all(py: Python<'_>, is_finalizing: bool) -> Result<()> {
+    if is_finalizing {
+        KEEPS_INTERPRETER_LOCK.store(true, Ordering::Relaxed);
+        return close_open_handles().map_err(exception);
+    }
+    py.detach(close_open_handles).map_err(exception)
+}
+
+fn close_open_handles() -> std::result::Result<(), terrace::Error> {
+    let open: Vec<Weak<Handle>> = OPEN.lock().get_or_insert_default().values().cloned().collect();
+    open.iter().filter_map(Weak::upgrade).map(|handle| handle.close()).fold(Ok(()), std::result::Result::and)
 }

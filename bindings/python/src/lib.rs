@@ -32,6 +32,8 @@ mod write_batch;
 /// The native part of the package `terrace`.
 #[pyo3::pymodule(gil_used = false)]
 mod _terrace {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::db::PyDb;
     #[pymodule_export]
@@ -50,6 +52,13 @@ mod _terrace {
     use crate::transaction::PyTransaction;
     #[pymodule_export]
     use crate::write_batch::PyWriteBatch;
+
+    /// Runs at the import of the module.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::error::import_exceptions(module.py());
+        Ok(())
+    }
 
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "the name that Python's modules have")]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use terrace::{Options, Problem, RepairOptions};
@@ -20,6 +21,11 @@ pub(crate) fn repair_db<'py>(
     options: Option<&Bound<'py, PyDict>>,
 ) -> Result<Bound<'py, PyDict>> {
     let path = path_of(name)?;
+    for name in ["create_if_missing", "error_if_exists"] {
+        if options.is_some_and(|options| options.contains(name).unwrap_or(false)) {
+            return Err(PyTypeError::new_err(format!("unexpected keyword argument '{name}'")));
+        }
+    }
     let options = options_of(options)?;
     let repair_options = RepairOptions::default().dry_run(dry_run);
     let found = py.detach(|| terrace::repair(&path, &options, &repair_options)).map_err(exception)?;

@@ -32,6 +32,9 @@ pub(crate) fn options_of(arguments: Option<&Bound<'_, PyDict>>) -> Result<Option
             "bloom_filter_bits" => set_filter(&mut options, count(&value)?),
             "memory_budget" => options.memory_budget = Some(value.extract()?),
             "comparator" => comparator[0] = Some(value),
+            "comparator_name" if !value.is_instance_of::<PyBytes>() => {
+                return Err(PyTypeError::new_err("'comparator_name' must be a byte string"));
+            }
             "comparator_name" => comparator[1] = Some(value),
             _ => return Err(PyTypeError::new_err(format!("unexpected keyword argument '{name}'"))),
         }

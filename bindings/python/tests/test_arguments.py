@@ -76,11 +76,15 @@ def test_unknown_and_contradictory_arguments(db, path):
         lambda: terrace.DB(path, memory_budget="1 GiB"),
         lambda: terrace.DB(path, read_only="yes"),
         lambda: terrace.repair_db(path, unknown=1),
+        lambda: terrace.repair_db(path, create_if_missing=True),
+        lambda: terrace.repair_db(path, error_if_exists=True),
+        lambda: terrace.DB(path, comparator_name="text"),
         lambda: db.transact(7),
-        lambda: db.approximate_sizes((b"a", b"b", b"c")),
     ):
         with pytest.raises(TypeError):
             call()
+    with pytest.raises(ValueError):
+        db.approximate_sizes((b"a", b"b", b"c"))
     db.put(b"a", b"1")
     assert db.get(b"a") == b"1"
 

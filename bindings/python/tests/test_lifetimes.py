@@ -512,3 +512,53 @@ def test_forgotten_iterators_of_a_comparator(path, run_python):
     for run in range(3):
         completed = run_python(program, f"{path}-{run}")
         assert (completed.stdout, completed.returncode) == ("done\n", 0), completed.stderr
+
+
+def run_to_the_exit(program, *arguments):
+    """Returns the exit code and the errors of a program."""
+    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return process.returncode, process.stderr
+
+
+@pytest.mark.parametrize("call", ["db.put(b'a', b'1')", "db.get(b'a')", "next(iterator)", "raw.valid()"])
+def test_call_of_a_finalizer_at_the_exit(path, call):
+    """The first exception of a process aborted it here, because nothing can be imported any more."""
+    program = f"""
+    import builtins, sys, terrace
+
+    class Finalized:
+        def __del__(self):
+            db, iterator, raw, stderr = self.used
+            try:
+                {call}
+            except Exception as error:
+                stderr.write(type(error).__name__)
+
+    db = terrace.DB(sys.argv[1], create_if_missing=True)
+    builtins.kept = Finalized()
+    builtins.kept.itself = builtins.kept
+    builtins.kept.used = db, db.iterator(), db.raw_iterator(), sys.stderr
+    """
+    assert run_to_the_exit(program, path) == (0, "ClosedError")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="later versions refuse the import")
+def test_exit_with_a_subinterpreter(path):
+    """Python 3.11 ended the main thread in the close of the databases, and the process hung."""
+    program = """
+    import sys, _xxsubinterpreters
+
+    code = [
+        f"import sys; sys.path[:0] = {sys.path!r}; import terrace",
+        f"db = terrace.DB({sys.argv[1]!r}, create_if_missing=True)",
+        "db.put(b'a', b'1')",
+        "iterator, raw, snapshot, transaction = iter(db), db.raw_iterator(), db.snapshot(), db.begin()",
+        "assert next(iterator) == (b'a', b'1')",
+    ]
+    interpreter = _xxsubinterpreters.create()
+    _xxsubinterpreters.run_string(interpreter, "\\n".join(code))
+    """
+    assert run_to_the_exit(program, path) == (0, "")
+    with terrace.DB(path) as db:
+        assert list(db) == [(b"a", b"1")]

@@ -88,6 +88,48 @@ def damage_tables(path):
         table.write_bytes(b"\xff" * 1000 + content[1000:])
 
 
+def read_until_error(iterator):
+    """Returns the entries before the first error, and the name of that error."""
+    entries = []
+    try:
+        for entry in iterator:
+            entries.append(entry)
+    except Exception as error:
+        return entries, type(error).__name__
+    return entries, None
+
+
+@pytest.mark.parametrize("target", [None, b"0100", b"0480", b"0700"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_no_entry_after_damage(path, reverse, target):
+    """An iterator fetches entries in chunks, and showed those after a damaged block."""
+    with stock.DB(str(path), create_if_missing=True, compression=None) as db:
+        for number in range(1000):
+            db.put(b"%04d" % number, b"value %04d" % number * 10)
+        db.compact_range()
+    (table,) = path.glob("*.ldb")
+    content = bytearray(table.read_bytes())
+    content[content.index(b"value 0500")] ^= 1
+    table.write_bytes(content)
+    found = []
+    for module in stock, terrace.plyvel:
+        with module.DB(str(path)) as db:
+            iterator = db.iterator(reverse=reverse, verify_checksums=True)
+            if target:
+                iterator.seek(target)
+            found.append(read_until_error(iterator))
+            assert read_until_error(iterator) == ([], found[-1][1])
+    (expected, expected_error), (entries, error) = found
+    # Plyvel loses the last entry before an error in reverse: it steps before it returns an entry.
+    # If no entry follows, it hides the error.
+    if reverse and expected_error:
+        assert expected == entries[: len(expected)] and len(entries) <= len(expected) + 1
+    else:
+        assert entries == expected
+    assert error == expected_error
+    assert (error is None) == (bool(target) and (target > b"0500") != reverse)
+
+
 def errors_of(module, path):
     """Kinds of the errors in each situation: the names of exceptions that plyvel has, too."""
     found = {}
@@ -184,3 +226,23 @@ def test_same_ranges(tmp_path):
             for ranges in 1, ("a", "b"), b"ab", [b"a", 7]:
                 with pytest.raises(TypeError):
                     db.approximate_sizes(ranges)
+            for ranges in (), (b"a",), (b"a", b"b", b"c"), b"abc", iter([b"a"]):
+                with pytest.raises(ValueError):
+                    db.approximate_sizes(ranges)
+
+
+def test_destroy_of_a_file(tmp_path):
+    """A file is no database, and neither is a path below it. Nothing is removed."""
+    file = tmp_path / "file"
+    file.write_text("text")
+    for module in stock, terrace.plyvel:
+        module.destroy_db(str(file))
+        module.destroy_db(str(file / "below"))
+    assert file.read_text() == "text"
+
+
+@pytest.mark.parametrize("option", ["create_if_missing", "error_if_exists"])
+def test_same_options_of_repairs(tmp_path, option):
+    for module in stock, terrace.plyvel:
+        with pytest.raises(TypeError, match=option):
+            module.repair_db(str(tmp_path / "missing"), **{option: True})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/syndtr/goleveldb/leveldb/iterator"
 	"github.com/syndtr/goleveldb/leveldb/opt"
+	"github.com/syndtr/goleveldb/leveldb/storage"
 	"github.com/syndtr/goleveldb/leveldb/util"
 	terrace "terracedb.org/go"
 )
@@ -18,10 +19,12 @@ type Reader interface {
 
 // DB is an open database. Every method may be called from several goroutines.
 type DB struct {
-	db       *terrace.DB
-	options  *opt.Options
-	readOnly bool        // opened read-only
-	refuses  atomic.Bool // refuses writes since SetReadOnly
+	db          *terrace.DB
+	storage     storage.Storage // keeps the lock of its directory
+	ownsStorage bool            // closes it
+	options     *opt.Options
+	readOnly    bool        // opened read-only
+	refuses     atomic.Bool // refuses writes since SetReadOnly
 
 	// Writers hold it for reading, and an open transaction for writing: writes wait for its end.
 	writes      sync.RWMutex
@@ -39,6 +42,9 @@ func (db *DB) Close() error {
 	if transaction != nil {
 		transaction.Discard() // Writers that wait for it continue, and find the database closed.
 	}
+	if db.ownsStorage {
+		db.storage.Close()
+	}
 	return translate(err, ErrClosed)
 }
 
@@ -47,9 +53,17 @@ func (db *DB) beginWrite() error {
 	db.writes.RLock()
 	if db.refuses.Load() {
 		db.writes.RUnlock()
-		return ErrReadOnly
+		return db.refusal()
 	}
 	return nil
+}
+
+// refusal returns the error of a write to a database that refuses writes.
+func (db *DB) refusal() error {
+	if err := db.closedError(); err != nil {
+		return err
+	}
+	return ErrReadOnly
 }
 
 func (db *DB) endWrite(err error) error {
@@ -123,7 +137,7 @@ func (db *DB) iterOptions(slice *util.Range, ro *opt.ReadOptions) *terrace.IterO
 // CompactRange compacts all tables with keys in a range. A nil bound is none.
 func (db *DB) CompactRange(r util.Range) error {
 	if db.refuses.Load() {
-		return ErrReadOnly
+		return db.refusal()
 	}
 	return translate(db.db.CompactRange(r.Start, r.Limit), ErrClosed)
 }

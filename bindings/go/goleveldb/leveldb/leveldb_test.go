@@ -246,7 +246,7 @@ func TestStats(t *testing.T) {
 		s.AliveIterators != 1 || len(s.LevelDurations) != len(s.LevelTablesCounts) {
 		t.Errorf("%+v", s)
 	}
-	for _, name := range []string{"stats", "compcount", "iostats", "writedelay", "sstables", "cachedblock", "openedtables",
+	for _, name := range []string{"stats", "compcount", "iostats", "writedelay", "sstables", "blockpool", "cachedblock", "openedtables",
 		"alivesnaps", "aliveiters", "num-files-at-level0"} {
 		if text, err := db.GetProperty("leveldb." + name); err != nil || text == "" {
 			t.Errorf("%s: %q, %v", name, text, err)

@@ -17,7 +17,18 @@ func OpenFile(path string, o *opt.Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Open(stor, o)
+	db, err := Open(stor, o)
+	return ownStorage(stor, db, err)
+}
+
+// ownStorage is the end of an open: the storage closes with the database, or at once after an error.
+func ownStorage(stor storage.Storage, db *DB, err error) (*DB, error) {
+	if err != nil {
+		stor.Close()
+		return nil, err
+	}
+	db.ownsStorage = true
+	return db, nil
 }
 
 // Open opens the database of a storage: storage.OpenFile or storage.NewMemStorage. Another one is an
@@ -31,7 +42,7 @@ func Open(stor storage.Storage, o *opt.Options) (*DB, error) {
 	if err != nil {
 		return nil, translateOpen(err, options)
 	}
-	return &DB{db: db, options: o, readOnly: options.ReadOnly}, nil
+	return &DB{db: db, storage: stor, options: o, readOnly: options.ReadOnly}, nil
 }
 
 // RecoverFile repairs the database in the directory path and opens it.
@@ -40,7 +51,8 @@ func RecoverFile(path string, o *opt.Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Recover(stor, o)
+	db, err := Recover(stor, o)
+	return ownStorage(stor, db, err)
 }
 
 // Recover repairs the database of a storage and opens it. Keeps all readable entries.

@@ -128,8 +128,8 @@ func (s *DBStats) setLevels(levels []terrace.Level, compactions string) {
 }
 
 // GetProperty returns a property in goleveldb's form: leveldb.num-files-at-level<N>, stats, compcount,
-// iostats, writedelay, sstables, cachedblock, openedtables, alivesnaps, aliveiters. Names that begin
-// with "terrace." are the engine's. Returns ErrNotFound for another name.
+// iostats, writedelay, sstables, blockpool, cachedblock, openedtables, alivesnaps, aliveiters. Names that
+// begin with "terrace." are the engine's. Returns ErrNotFound for another name.
 func (db *DB) GetProperty(name string) (string, error) {
 	short, ok := strings.CutPrefix(name, "leveldb.")
 	if level, isCount := strings.CutPrefix(short, "num-files-at-level"); ok && isCount {
@@ -153,6 +153,8 @@ func (db *DB) GetProperty(name string) (string, error) {
 		return fmt.Sprintf("Read(MB):%.5f Write(MB):%.5f", mib(s.IORead), mib(s.IOWrite)), nil
 	case "writedelay":
 		return fmt.Sprintf("DelayN:%d Delay:%s Paused:%t", s.WriteDelayCount, s.WriteDelayDuration, s.WritePaused), nil
+	case "blockpool":
+		return "<nil>", nil // goleveldb's text for a database without this pool of Go
 	case "cachedblock":
 		return strconv.Itoa(s.BlockCacheSize), nil
 	case "openedtables":

@@ -24,7 +24,7 @@ func (db *DB) OpenTransaction() (*Transaction, error) {
 	db.writes.Lock()
 	if db.refuses.Load() || db.readOnly {
 		db.writes.Unlock()
-		return nil, ErrReadOnly
+		return nil, db.refusal()
 	}
 	// No other writer can interfere, so the commit checks nothing.
 	txn, err := db.db.Begin(&terrace.TxnOptions{

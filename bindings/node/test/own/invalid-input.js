@@ -41,6 +41,21 @@ test('locations of the wrong type', async t => {
   }
 })
 
+// getMany() and hasMany() rejected with an error without a code.
+test('an encoding that returns no bytes', async t => {
+  const keyEncoding = { name: 'nothing', format: 'utf8', encode: () => undefined, decode: String }
+  for (const [mainThread, code] of [[true, 'ERR_INVALID_ARG_TYPE'], [false, 'InvalidArg']]) {
+    const db = new TerraceLevel(temporaryDirectory(), { mainThread })
+    await db.open()
+    for (const method of ['get', 'getMany', 'has', 'hasMany']) {
+      const argument = method.endsWith('Many') ? ['a', 'b'] : 'a'
+      const call = async () => db[method](argument, { keyEncoding })
+      t.is(await codeOf(call()), code, `${method}, mainThread ${mainThread}`)
+    }
+    await db.close()
+  }
+})
+
 // Each function of the native part, with each argument of each kind. No call may crash.
 test('the native part refuses every handle and type that it does not know', async t => {
   const strange = [undefined, null, true, -1, 0.5, NaN, Infinity, 2 ** 53, 7777, 'text', '', {}, [],

@@ -1,6 +1,7 @@
 """Terrace: an embedded, ordered key-value store that reads and writes LevelDB's files."""
 
 import atexit as _atexit
+import sys as _sys
 
 from ._errors import (
     ClosedError,
@@ -34,7 +35,7 @@ from ._view import View
 def _exit() -> None:
     # Background threads may call a comparator in Python, so they end before the interpreter does.
     _begin_exit()
-    _close_all()
+    _close_all(_sys.is_finalizing())
 
 
 _atexit.register(_exit)

@@ -15,9 +15,10 @@ use crate::ffi::{
 
 pub(super) struct IteratorHandle {
     iterator: EitherIterator,
-    /// Entries that [`copy_entries`] lends to the caller.
+    /// Entries that [`copy_entries`] lends to the caller, or the first key of
+    /// [`terrace_iter_take`].
     copied_entries: Vec<u8>,
-    /// Error of the last call of [`copy_entries`], which had no memory for the first entry.
+    /// Error of the last call of one of these two, which had no memory for the first entry.
     copy_error: Option<StatusError>,
 }
 
@@ -75,6 +76,10 @@ impl EitherIterator {
     #[inline]
     fn seek(&mut self, key: &[u8]) {
         for_either!(self, iterator => iterator.seek(key));
+    }
+
+    fn entries_before_error(&mut self, first: &[u8], forward: bool, count: usize) -> usize {
+        for_either!(self, iterator => iterator.entries_before_error(first, forward, count))
     }
 
     #[inline]
@@ -251,7 +256,7 @@ fn copy_entries(
 
 /// Copies entries, starting with the current one, into `buffer`, and moves beyond them. Each entry
 /// is the lengths of key and value as little-endian numbers of 32 bits, the key, and the value.
-/// Returns the number of bytes.
+/// Returns the number of bytes. Copies no entry after an error, which the next call finds again.
 #[unsafe(no_mangle)]
 extern "C" fn terrace_iter_take(
     iterator: Option<&mut IteratorHandle>,
@@ -264,20 +269,56 @@ extern "C" fn terrace_iter_take(
     // SAFETY: the caller passes null, or memory `buffer` for `capacity` bytes that nothing else
     // uses during the call.
     let buffer: &mut [MaybeUninit<u8>] = unsafe { output_array_from_c(buffer.cast(), capacity) };
-    let step = if forward != 0 { EitherIterator::next } else { EitherIterator::prev };
-    let mut taken = 0;
-    let mut used = 0;
-    if let Some(IteratorHandle { iterator, .. }) = iterator {
+    let forward = forward != 0;
+    let mut taken = Taken::default();
+    if let Some(IteratorHandle { iterator, copied_entries: first, copy_error }) = iterator {
         run_or_default(|| {
-            while taken < count && iterator.valid() {
-                let Some(end) = copy_entry(iterator.key(), iterator.value(), buffer, used) else { break };
-                (taken, used) = (taken + 1, end);
-                step(iterator);
+            first.clear();
+            *copy_error = None;
+            if iterator.status().is_err() {
+                return;
+            }
+            if first.try_reserve(iterator.key().len()).is_err() {
+                *copy_error = Some(StatusError::out_of_memory(iterator.key().len()));
+                return;
+            }
+            first.extend_from_slice(iterator.key());
+            taken = take_entries(iterator, forward, count, buffer);
+            if taken.entries > 0 && iterator.status().is_err() {
+                // A check at each step would slow down every scan, so only an error costs a
+                // second pass, and a third one for the number of bytes.
+                let entries = iterator.entries_before_error(first, forward, taken.entries);
+                iterator.seek(first);
+                taken = take_entries(iterator, forward, entries, buffer);
             }
         });
     }
-    write_out_param(entries, taken);
-    used
+    write_out_param(entries, taken.entries);
+    taken.bytes
+}
+
+/// Numbers of entries and bytes in a buffer.
+#[derive(Default)]
+struct Taken {
+    entries: usize,
+    bytes: usize,
+}
+
+/// Copies up to `count` entries, as far as `buffer` has space, and moves beyond them.
+fn take_entries(
+    iterator: &mut EitherIterator,
+    forward: bool,
+    count: usize,
+    buffer: &mut [MaybeUninit<u8>],
+) -> Taken {
+    let step = if forward { EitherIterator::next } else { EitherIterator::prev };
+    let mut taken = Taken::default();
+    while taken.entries < count && iterator.valid() {
+        let Some(end) = copy_entry(iterator.key(), iterator.value(), buffer, taken.bytes) else { break };
+        taken = Taken { entries: taken.entries + 1, bytes: end };
+        step(iterator);
+    }
+    taken
 }
 
 /// Copies an entry to `buffer` at `start`. Returns its end, or None if it does not fit.

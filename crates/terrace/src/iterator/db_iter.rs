@@ -112,6 +112,18 @@ impl DbIter {
         self.first_error = Some(error);
     }
 
+    /// Forgets the errors, and makes the iterator invalid. Returns false, and changes nothing, if
+    /// its error is permanent.
+    pub(crate) fn forget_errors(&mut self) -> bool {
+        if self.has_invalid_options {
+            return false;
+        }
+        self.valid = false;
+        self.first_error = None;
+        self.merging_iter.forget_errors();
+        true
+    }
+
     /// Makes the iterator invalid. Returns true if it may move.
     fn reset(&mut self) -> bool {
         self.valid = false;

@@ -235,6 +235,58 @@ impl DbIterator {
         self.iter.prev();
     }
 
+    /// Returns how many of the `count` entries from `first` on come before an error. Steps forward,
+    /// or backward.
+    ///
+    /// This is for a caller that fetches entries in chunks and wants none after the damage. It
+    /// checks [`DbIterator::status`] before and after each chunk. If only the second check finds an
+    /// error, it calls this method with the first key of the chunk and the number of its entries.
+    ///
+    /// The iterator reads the entries again with a check at each step, and is beyond the last one
+    /// of them afterwards. If the error does not occur again, the result is `count` and the status
+    /// has no error.
+    ///
+    /// ```
+    /// # let env = terrace::Env::in_memory();
+    /// # let options = terrace::Options::default().create_if_missing(true).env(env);
+    /// # let db = terrace::Db::open("cities", &options)?;
+    /// # db.put(b"CH/Bern", b"46.95,7.45")?;
+    /// # db.put(b"CH/Chur", b"46.85,9.53")?;
+    /// let mut iter = db.raw_iter();
+    /// iter.seek_to_first();
+    /// iter.status()?;
+    /// let mut keys = Vec::new();
+    /// while iter.valid() && keys.len() < 100 {
+    ///     keys.push(iter.key().to_vec());
+    ///     iter.next();
+    /// }
+    /// if iter.status().is_err() {
+    ///     keys.truncate(iter.entries_before_error(b"CH/Bern", true, keys.len()));
+    /// }
+    /// # assert_eq!(iter.entries_before_error(b"CH/Bern", true, 2), 2);
+    /// # Ok::<(), terrace::Error>(())
+    /// ```
+    pub fn entries_before_error(&mut self, first: &[u8], forward: bool, count: usize) -> usize {
+        // The iterator shows no entry after a permanent error.
+        if !self.forget_errors() {
+            return count;
+        }
+        self.seek(first);
+        for shown in 0..count {
+            if self.status().is_err() {
+                return shown;
+            }
+            if forward { self.next() } else { self.prev() }
+        }
+        count
+    }
+
+    /// Forgets the errors, and makes the iterator invalid. Returns false, and changes nothing, if
+    /// its error is permanent.
+    pub(crate) fn forget_errors(&mut self) -> bool {
+        self.iter.forget_errors()
+    }
+
     /// Checks in a forked child whether it can read the database.
     #[inline]
     fn check_fork(&mut self) {

@@ -55,6 +55,13 @@ impl LevelIter {
         }
     }
 
+    /// Forgets the errors, and closes the current table, which has its own. The iterator is invalid
+    /// afterwards.
+    pub(crate) fn forget_errors(&mut self) {
+        self.first_error = None;
+        self.table_iter = None;
+    }
+
     fn record_error(&mut self, result: Result<()>) {
         if let (None, Err(error)) = (&self.first_error, result) {
             self.first_error = Some(error);

@@ -102,6 +102,17 @@ impl MergingIter {
         }
     }
 
+    /// Forgets the errors of all runs. The iterator is invalid afterwards.
+    pub(crate) fn forget_errors(&mut self) {
+        for child in &mut self.children {
+            if let ChildIter::Level(run) = child {
+                run.forget_errors();
+            }
+        }
+        self.current = None;
+        self.runner_up = None;
+    }
+
     /// Returns true if there is only one run.
     #[inline]
     pub(crate) fn has_single_child(&self) -> bool {

@@ -234,6 +234,21 @@ impl TransactionIterator {
         self.extend_range();
     }
 
+    /// Same as [`DbIterator::entries_before_error`].
+    pub fn entries_before_error(&mut self, first: &[u8], forward: bool, count: usize) -> usize {
+        if self.error.is_some() || !self.base.forget_errors() {
+            return count;
+        }
+        self.seek(first);
+        for shown in 0..count {
+            if self.status().is_err() {
+                return shown;
+            }
+            if forward { self.next() } else { self.prev() }
+        }
+        count
+    }
+
     /// Moves to the entry of the base or of the own writes that comes first in the current
     /// direction. Own writes replace and delete entries of the base.
     fn settle(&mut self) {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace::{Db, Env, Error, ErrorKind, FollowOptions, Options, ReadOptions, WriteOptions};
+use terrace::{
+    Db, Env, Error, ErrorKind, FollowOptions, Options, ReadOptions, TransactionOptions, WriteOptions,
+};
 use terrace_env::FileSystem;
 use terrace_env::fault::{FaultFs, FaultPlan};
 use terrace_env::mem::MemFs;
@@ -372,4 +374,92 @@ fn crossed_bounds_and_snapshot_of_another_database() {
     assert_eq!(db.iter_with(&crossed).count(), 0);
     assert_eq!(db.iter_with(&crossed).rev().count(), 0);
     assert_eq!(db.iter().count(), state.len());
+}
+
+/// Reads all entries in chunks, as a caller of [`terrace::DbIterator::entries_before_error`] does.
+/// `$iter` is at the first entry. Returns the keys before the error, and the status.
+macro_rules! keys_in_chunks {
+    ($iter:ident, $forward:expr, $size:expr) => {{
+        let mut keys = Vec::new();
+        loop {
+            if $iter.status().is_err() || !$iter.valid() {
+                break (keys, $iter.status());
+            }
+            let mut chunk = Vec::new();
+            while $iter.valid() && chunk.len() < $size {
+                chunk.push($iter.key().to_vec());
+                if $forward { $iter.next() } else { $iter.prev() }
+            }
+            if $iter.status().is_err() {
+                let count = $iter.entries_before_error(&chunk[0], $forward, chunk.len());
+                chunk.truncate(count);
+            }
+            keys.extend(chunk);
+        }
+    }};
+}
+
+/// The bindings fetch entries in chunks. They show the entries before a damaged block, none after
+/// it, and the error.
+#[test]
+fn entries_before_a_damaged_block() {
+    let fs = Arc::new(MemFs::new());
+    let options = on(Arc::clone(&fs) as _).compression(&terrace::compress::NO_COMPRESSION);
+    let db = Db::open("db", &options).unwrap();
+    for n in 0..1000u32 {
+        db.put(format!("key{n:03}"), format!("value{n:0100}")).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let table = names(&fs).into_iter().find(|name| name.ends_with(".ldb")).unwrap();
+    let table = Path::new("db").join(table);
+    let value = format!("value{:0100}", 500);
+    let start = read(&fs, &table).windows(105).position(|bytes| bytes == value.as_bytes()).unwrap();
+    fs.corrupt(&table, |bytes| bytes[start] ^= 1).unwrap();
+
+    let db = Db::open("db", &options).unwrap();
+    let mut iter = db.raw_iter();
+    for forward in [true, false] {
+        // Steps with a check at each of them.
+        let mut expected = Vec::new();
+        let mut single = db.raw_iter();
+        if forward {
+            single.seek_to_first()
+        } else {
+            single.seek_to_last()
+        }
+        while single.status().is_ok() {
+            expected.push(single.key().to_vec());
+            if forward { single.next() } else { single.prev() }
+        }
+        assert!((400..=500).contains(&expected.len()), "{}", expected.len());
+        for size in [1, 7, 256, 5000] {
+            let mut iter = db.raw_iter();
+            if forward {
+                iter.seek_to_first()
+            } else {
+                iter.seek_to_last()
+            }
+            let (keys, status) = keys_in_chunks!(iter, forward, size);
+            assert_eq!(status.unwrap_err().kind(), ErrorKind::Corruption);
+            assert!(keys == expected, "chunks of {size}: {} of {} keys", keys.len(), expected.len());
+
+            let mut transaction = db.begin(&TransactionOptions::default());
+            transaction.put("a", "").unwrap();
+            transaction.put("z", "").unwrap();
+            let mut iter = transaction.raw_iter().unwrap();
+            if forward {
+                iter.seek_to_first()
+            } else {
+                iter.seek_to_last()
+            }
+            let (keys, status) = keys_in_chunks!(iter, forward, size);
+            assert_eq!(status.unwrap_err().kind(), ErrorKind::Corruption);
+            assert!(keys[1..] == expected, "chunks of {size}: {} of {} keys", keys.len(), expected.len());
+        }
+        // Without an error, all entries count, and the iterator is beyond them.
+        assert_eq!(iter.entries_before_error(&expected[0], forward, 9), 9);
+        assert_eq!(iter.key(), expected[9]);
+        iter.status().unwrap();
+    }
 }

@@ -168,6 +168,19 @@ fn destroy_keeps_unknown_files() {
     destroy("nowhere", &options(&env)).unwrap();
 }
 
+/// Symptom: `destroy_db` of a file failed in Python, Java and C. LevelDB ignores that there is no
+/// directory. Guarantee: success, and the file stays.
+#[test]
+fn destroy_of_a_file_does_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for (env, path) in [(memory(), "CURRENT".into()), (Env::system(), dir.path().join("CURRENT"))] {
+        env.fs.create(&path).unwrap().close().unwrap();
+        destroy(&path, &options(&env)).unwrap();
+        destroy(path.join("below"), &options(&env)).unwrap();
+        assert_eq!(env.fs.file_size(&path).unwrap(), 0);
+    }
+}
+
 #[test]
 fn info_log_records_flushes_and_compactions() {
     let env = memory();

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 
@@ -13,13 +14,15 @@ type Place struct {
 	mutex    sync.Mutex
 	path     string
 	memory   *terrace.Memory // nil for a directory
+	lock     *directoryLock  // nil for memory
 	readOnly bool
 	locked   bool
 	closed   bool
 }
 
-// OpenFile returns the directory path, which it creates. The lock of the directory is taken when a
-// database opens.
+// OpenFile returns the directory path, which it creates. Until the close of the storage, another one of
+// this directory in this process is an error that errors.Is finds to be syscall.EAGAIN; storages for
+// reads share a directory. Other processes are excluded while a database is open.
 func OpenFile(path string, readOnly bool) (Storage, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -33,7 +36,13 @@ func OpenFile(path string, readOnly bool) (Storage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Place{path: path, readOnly: readOnly}, nil
+	lock, err := lockDirectory(path, readOnly)
+	if err != nil {
+		return nil, err
+	}
+	place := &Place{path: path, lock: lock, readOnly: readOnly}
+	runtime.AddCleanup(place, (*directoryLock).release, lock)
+	return place, nil
 }
 
 // NewMemStorage returns a place in memory, whose database lives as long as the place.
@@ -78,6 +87,9 @@ func (p *Place) Close() error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.closed = true
+	if p.lock != nil {
+		p.lock.release()
+	}
 	return nil
 }
 

@@ -3,15 +3,18 @@
 package errorkinds
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
 	"github.com/syndtr/goleveldb/leveldb"
 	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
+	"github.com/syndtr/goleveldb/leveldb/iterator"
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"github.com/syndtr/goleveldb/leveldb/storage"
 	"github.com/syndtr/goleveldb/leveldb/util"
@@ -112,12 +115,82 @@ func TestErrorsOfReadOnlyDatabases(t *testing.T) {
 	expect(t, "first SetReadOnly", db.SetReadOnly(), "success")
 	expectRefusals(t, db)
 	expect(t, "close", db.Close(), "success")
-	expect(t, "SetReadOnly after the close", db.SetReadOnly(), "closed")
-	expect(t, "no batch after the close", db.Write(nil, nil), "closed")
+	expectClosed(t, db)
 
 	db = open(t, path, &opt.Options{ReadOnly: true})
 	expectRefusals(t, db)
 	expect(t, "close of the reader", db.Close(), "success")
+	expectClosed(t, db)
+}
+
+func expectClosed(t *testing.T, db *leveldb.DB) {
+	t.Helper()
+	expect(t, "SetReadOnly after the close", db.SetReadOnly(), "closed")
+	expect(t, "no batch after the close", db.Write(nil, nil), "closed")
+	batch := new(leveldb.Batch)
+	batch.Delete(nil)
+	expect(t, "batch after the close", db.Write(batch, nil), "closed")
+	expect(t, "put after the close", db.Put(nil, nil, nil), "closed")
+	expect(t, "delete after the close", db.Delete(nil, nil), "closed")
+	expect(t, "compaction after the close", db.CompactRange(util.Range{}), "closed")
+	_, err := db.OpenTransaction()
+	expect(t, "transaction after the close", err, "closed")
+}
+
+// A storage holds the lock of its directory from its own open to its close.
+func TestLockedStorage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	storageError := func(readOnly bool) error {
+		stor, err := storage.OpenFile(path, readOnly)
+		if err == nil {
+			err = stor.Close()
+		}
+		return err
+	}
+	stor, err := storage.OpenFile(path, false)
+	expect(t, "storage", err, "success")
+	expect(t, "second storage", storageError(false), "locked")
+	expect(t, "storage for reads beside a writer", storageError(true), "locked")
+	expect(t, "database beside the storage", openError(path, nil), "locked")
+	db, err := leveldb.Open(stor, nil)
+	expect(t, "database of the storage", err, "success")
+	expect(t, "storage beside the database", storageError(false), "locked")
+	expect(t, "close", db.Close(), "success")
+	expect(t, "storage after the close of the database", storageError(false), "locked")
+	db, err = leveldb.Open(stor, nil)
+	expect(t, "database of the storage again", err, "success")
+	expect(t, "close", db.Close(), "success")
+	expect(t, "close of the storage", stor.Close(), "success")
+	expect(t, "storage after the close", storageError(false), "success")
+
+	// A failed open leaves no lock.
+	expect(t, "existing", openError(path, &opt.Options{ErrorIfExist: true}), "existing")
+	db = open(t, path, nil)
+	expect(t, "storage beside a database", storageError(false), "locked")
+	expect(t, "close", db.Close(), "success")
+	expect(t, "storage after the close", storageError(false), "success")
+	db, err = leveldb.RecoverFile(path, nil)
+	expect(t, "recovery", err, "success")
+	expect(t, "storage beside the recovered database", storageError(false), "locked")
+	expect(t, "close", db.Close(), "success")
+
+	// Readers share the directory.
+	reader, err := storage.OpenFile(path, true)
+	expect(t, "storage for reads", err, "success")
+	expect(t, "second storage for reads", storageError(true), "success")
+	expect(t, "storage beside a reader", storageError(false), "locked")
+	expect(t, "close of the reader", reader.Close(), "success")
+	expect(t, "storage after the reader", storageError(false), "success")
+}
+
+func TestBlockPool(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "db"), &opt.Options{DisableBufferPool: true})
+	if text, err := db.GetProperty("leveldb.blockpool"); text != "<nil>" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	expect(t, "close", db.Close(), "success")
+	_, err := db.GetProperty("leveldb.blockpool")
+	expect(t, "blockpool of a closed database", err, "closed")
 }
 
 func expectRefusals(t *testing.T, db *leveldb.DB) {
@@ -202,4 +275,94 @@ func TestErrorsOfDamage(t *testing.T) {
 	expect(t, "scan of damaged data", it.Error(), "corrupted")
 	it.Release()
 	expect(t, "close", db.Close(), "success")
+}
+
+// shown returns the entries that the moves of an iterator show before the first error.
+func shown(it iterator.Iterator, begin, step func() bool) (keys []string) {
+	for ok := begin(); ok; ok = step() {
+		if err := it.Error(); err != nil {
+			return append(keys, "error at an entry: "+err.Error())
+		}
+		keys = append(keys, string(it.Key()))
+	}
+	return keys
+}
+
+// An iterator that fetches entries in chunks must not show those after a damaged block.
+func TestNoEntryAfterDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	options := &opt.Options{Compression: opt.NoCompression}
+	db := open(t, path, options)
+	for i := range 1000 {
+		if err := db.Put(fmt.Appendf(nil, "%04d", i), fmt.Appendf(nil, "value %0100d", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, "compaction", db.CompactRange(util.Range{}), "success")
+	expect(t, "close", db.Close(), "success")
+	tables, err := filepath.Glob(filepath.Join(path, "*.ldb"))
+	if err != nil || len(tables) != 1 {
+		t.Fatal(tables, err)
+	}
+	content, err := os.ReadFile(tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[bytes.Index(content, fmt.Appendf(nil, "value %0100d", 500))] ^= 1
+	if err := os.WriteFile(tables[0], content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	db = open(t, path, options)
+	defer db.Close()
+	seek := func(it iterator.Iterator, key string) func() bool {
+		return func() bool { return it.Seek([]byte(key)) }
+	}
+	for _, c := range []struct {
+		name        string
+		begin       func(it iterator.Iterator) func() bool
+		isForward   bool
+		first, kind string
+	}{
+		{"forward", func(it iterator.Iterator) func() bool { return it.First }, true, "0000", "corrupted"},
+		{"backward", func(it iterator.Iterator) func() bool { return it.Last }, false, "0999", "corrupted"},
+		{"from before the damage", func(it iterator.Iterator) func() bool { return seek(it, "0100") }, true, "0100", "corrupted"},
+		{"back from behind the damage", func(it iterator.Iterator) func() bool { return seek(it, "0900") }, false, "0900", "corrupted"},
+		{"from behind the damage", func(it iterator.Iterator) func() bool { return seek(it, "0900") }, true, "0900", "success"},
+		{"back from before the damage", func(it iterator.Iterator) func() bool { return seek(it, "0100") }, false, "0100", "success"},
+		{"into the damage", func(it iterator.Iterator) func() bool { return seek(it, "0500") }, true, "", "corrupted"},
+	} {
+		it := db.NewIterator(nil, nil)
+		step := it.Next
+		if !c.isForward {
+			step = it.Prev
+		}
+		keys := shown(it, c.begin(it), step)
+		expect(t, c.name, it.Error(), c.kind)
+		if it.Valid() || it.Key() != nil {
+			t.Errorf("%s: an entry at the end: %s", c.name, it.Key())
+		}
+		if c.kind == "corrupted" && (it.First() || it.Last() || it.Seek([]byte("0900"))) {
+			t.Errorf("%s: a move after the error succeeds", c.name)
+		}
+		it.Release()
+		if c.first == "" {
+			if len(keys) != 0 {
+				t.Errorf("%s: %d entries", c.name, len(keys))
+			}
+			continue
+		}
+		if keys[0] != c.first {
+			t.Errorf("%s: the first entry is %s", c.name, keys[0])
+		}
+		for i := 1; i < len(keys); i++ {
+			earlier, later := keys[i-1], keys[i]
+			if !c.isForward {
+				earlier, later = later, earlier
+			}
+			if before, _ := strconv.Atoi(earlier); fmt.Sprintf("%04d", before+1) != later {
+				t.Errorf("%s: %s follows %s", c.name, keys[i], keys[i-1])
+			}
+		}
+	}
 }

@@ -1,5 +1,6 @@
 //! Directory of a database: its files, its lock, and its removal.
 
+use std::io;
 use std::path::Path;
 
 use terrace_env::{Env, LockMode};
@@ -103,8 +104,8 @@ pub struct DestroyReport {
 /// Removes the database in directory `path`, and the directory if it contains no other files.
 ///
 /// Files that do not belong to a database stay, and so does the subdirectory `lost`:
-/// [`destroy_with`] removes that. A missing directory and a directory without a database are not
-/// errors.
+/// [`destroy_with`] removes that. A missing directory, a directory without a database, and a file
+/// instead of a directory are not errors, as in LevelDB, and nothing is removed.
 ///
 /// # Errors
 ///
@@ -145,8 +146,12 @@ pub fn destroy_with(
     let lost = LostDirectory::new(env, directory);
     let lost_entries = || lost.count_entries().map(|lost_entries| DestroyReport { lost_entries });
     match list_db_files(env, directory, MAX_FILE_NUMBER) {
-        // The directory contains no database.
-        Err(Error::Io(error)) if error.is_not_found() => return Ok(DestroyReport::default()),
+        // No database is there: the directory is missing, or it or a parent of it is a file.
+        Err(Error::Io(error))
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(DestroyReport::default());
+        }
         // An earlier call may have left the subdirectory.
         Ok(files) if files.is_empty() => match destroy_options.with_lost && lost.count_entries()?.is_some() {
             true => {}

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assertions.fail;
 import static org.terracedb.Fixture.b;
 import static org.terracedb.Fixture.open;
 import static org.terracedb.Fixture.rest;
@@ -14,6 +15,8 @@ import static org.terracedb.Fixture.s;
 
 import java.io.File;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -23,6 +26,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.iq80.leveldb.CompressionType;
 import org.iq80.leveldb.DBComparator;
 import org.iq80.leveldb.Options;
 import org.iq80.leveldb.Range;
@@ -340,6 +344,50 @@ class InterfaceTest {
         @Override
         public byte[] findShortSuccessor(byte[] key) {
             return key;
+        }
+    }
+
+    /** The engine skips a damaged block. An iterator lost the entries of the chunk before it. */
+    @Test
+    void entriesBeforeDamage() throws Exception {
+        TerraceOptions options = new TerraceOptions();
+        options.compressionType(CompressionType.NONE);
+        File directory = dir.resolve("db").toFile();
+        try (TerraceDB db = TerraceFactory.factory.open(directory, options)) {
+            for (int i = 0; i < 1000; i++) {
+                db.put(b(String.format("%04d", i)), b(String.format("value %0100d", i)));
+            }
+            db.compactRange(null, null);
+        }
+        File[] tables = directory.listFiles((parent, name) -> name.endsWith(".ldb"));
+        assertEquals(1, tables.length);
+        byte[] content = Files.readAllBytes(tables[0].toPath());
+        String text = new String(content, StandardCharsets.ISO_8859_1);
+        content[text.indexOf(String.format("value %0100d", 500))] ^= 1;
+        Files.write(tables[0].toPath(), content);
+        try (TerraceDB db = TerraceFactory.factory.open(directory, options)) {
+            TerraceIterator forward = db.iterator();
+            int next = 0;
+            try {
+                for (; forward.hasNext(); next++) {
+                    assertEquals(String.format("%04d", next), s(forward.next().getKey()));
+                }
+                fail("no exception");
+            } catch (TerraceException e) {
+                assertTrue(next > 450 && next <= 500, next + " entries");
+            }
+            TerraceIterator backward = db.iterator();
+            backward.seekToEnd();
+            int previous = 1000;
+            try {
+                while (backward.hasPrev()) {
+                    previous--;
+                    assertEquals(String.format("%04d", previous), s(backward.prev().getKey()));
+                }
+                fail("no exception");
+            } catch (TerraceException e) {
+                assertTrue(previous > 500 && previous < 550, "back to " + previous);
+            }
         }
     }
 }
