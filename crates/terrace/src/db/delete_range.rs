@@ -21,8 +21,6 @@ use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
 use super::inner::{DbInner, ReadState};
-use super::panic_guard::PoisonOnPanic;
-use super::suspend_compactions::CompactionSuspension;
 use crate::error::{Error, Result};
 use crate::event::TableChangeCause;
 use crate::iterator::{DbIter, DbIterator, IterObserver, MergingIter, READ_BYTES_PERIOD};
@@ -157,30 +155,6 @@ impl DbInner {
                 Ok(DropOutcome::Done)
             }
         }
-    }
-
-    /// Executes `work` while no compaction and no write runs. Passes the last used sequence number
-    /// to it. A flush may add a table meanwhile, but no table changes its level.
-    ///
-    /// Waits for the running compaction, and not for those that the tables need afterwards.
-    fn with_compaction_paused<T>(&self, work: impl FnOnce(SequenceNumber) -> Result<T>) -> Result<T> {
-        // A writer that waits for a compaction does so without `commit`.
-        let _suspension = CompactionSuspension::new(self);
-        self.wait_while_compacting()?;
-        let commit = self.commit.lock();
-        let last = commit.as_ref().ok_or_else(|| self.closed_error())?.last_sequence;
-        let _guard = PoisonOnPanic::new(self, |_| ());
-        work(last)
-    }
-
-    /// Waits until no compaction is scheduled.
-    fn wait_while_compacting(&self) -> Result<()> {
-        let mut state = self.state.lock();
-        while state.is_compaction_scheduled {
-            self.background_error.check()?;
-            self.wait_for_state_change(&mut state);
-        }
-        Ok(())
     }
 }
 

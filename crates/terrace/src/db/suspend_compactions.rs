@@ -1,15 +1,19 @@
-//! Suspension of compactions, for programs that need the disk for themselves or copy the files.
+//! Suspension of compactions: for programs that need the disk for themselves or copy the files, and
+//! for a change of tables without a compaction beside it.
+
+use terrace_format::key::SequenceNumber;
 
 use super::Db;
 use super::inner::DbInner;
+use super::panic_guard::PoisonOnPanic;
 use crate::error::Result;
 
 /// Suspension of compactions until its drop. The caller does not hold `state` then.
-pub(super) struct CompactionSuspension<'a>(&'a DbInner);
+struct CompactionSuspension<'a>(&'a DbInner);
 
 impl<'a> CompactionSuspension<'a> {
     /// Lets no further compaction begin. The running one continues.
-    pub(super) fn new(inner: &'a DbInner) -> CompactionSuspension<'a> {
+    fn new(inner: &'a DbInner) -> CompactionSuspension<'a> {
         inner.state.lock().compaction_suspensions += 1;
         CompactionSuspension(inner)
     }
@@ -22,6 +26,33 @@ impl Drop for CompactionSuspension<'_> {
 }
 
 impl DbInner {
+    /// Executes `work` while no compaction and no write runs. Passes the last used sequence number
+    /// to it. A flush may add a table meanwhile, but no table changes its level.
+    ///
+    /// Waits for the running compaction, and not for those that the tables need afterwards.
+    pub(super) fn with_compaction_paused<T>(
+        &self,
+        work: impl FnOnce(SequenceNumber) -> Result<T>,
+    ) -> Result<T> {
+        // A writer that waits for a compaction does so without `commit`.
+        let _suspension = CompactionSuspension::new(self);
+        self.wait_while_compacting()?;
+        let commit = self.commit.lock();
+        let last = commit.as_ref().ok_or_else(|| self.closed_error())?.last_sequence;
+        let _guard = PoisonOnPanic::new(self, |_| ());
+        work(last)
+    }
+
+    /// Waits until no compaction is scheduled.
+    fn wait_while_compacting(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.is_compaction_scheduled {
+            self.background_error.check()?;
+            self.wait_for_state_change(&mut state);
+        }
+        Ok(())
+    }
+
     /// Ends one suspension of compactions. Does nothing if there is none.
     fn end_suspension(&self) {
         let mut state = self.state.lock();
