@@ -200,9 +200,10 @@ impl EitherIterator {
                 chunk.push(key, value);
                 if forward { iterator.next() } else { iterator.prev() }
             }
-            if let Err(error) = iterator.status() {
+            let taken = chunk.starts.len();
+            // An error after a single entry is that of the next call.
+            if taken > 1 && let Err(error) = iterator.status() {
                 // A check at each step would slow down every scan.
-                let taken = chunk.starts.len();
                 let kept = iterator.entries_before_error(chunk.first_key(), forward, taken);
                 chunk.truncate(kept);
                 if kept == 0 {

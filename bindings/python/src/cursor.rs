@@ -240,6 +240,9 @@ impl Cursor {
     /// Removes the entries after damage, which the engine's iterator skips, from a new chunk. The
     /// entries are in the order of the steps. A check after each step would slow down every scan.
     fn drop_entries_after_error(&mut self, forward: bool) -> std::result::Result<(), FetchError> {
+        if self.entries.len() < 2 {
+            return Ok(()); // An error after one entry is that of the next fetch.
+        }
         let Err(error) = self.iter.status() else { return Ok(()) };
         let Some(first) = self.entries.first() else { return Err(FetchError::Engine(error)) };
         let first = &self.bytes[first.key..first.value];

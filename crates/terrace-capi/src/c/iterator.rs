@@ -278,13 +278,17 @@ extern "C" fn terrace_iter_take(
             if iterator.status().is_err() {
                 return;
             }
-            if first.try_reserve(iterator.key().len()).is_err() {
-                *copy_error = Some(StatusError::out_of_memory(iterator.key().len()));
-                return;
+            // An error after a single entry is that of the next call, so a seek for one entry costs
+            // one check and no copy.
+            if count > 1 {
+                if first.try_reserve(iterator.key().len()).is_err() {
+                    *copy_error = Some(StatusError::out_of_memory(iterator.key().len()));
+                    return;
+                }
+                first.extend_from_slice(iterator.key());
             }
-            first.extend_from_slice(iterator.key());
             taken = take_entries(iterator, forward, count, buffer);
-            if taken.entries > 0 && iterator.status().is_err() {
+            if taken.entries > 1 && iterator.status().is_err() {
                 // A check at each step would slow down every scan, so only an error costs a
                 // second pass, and a third one for the number of bytes.
                 let entries = iterator.entries_before_error(first, forward, taken.entries);
