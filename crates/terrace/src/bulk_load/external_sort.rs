@@ -205,15 +205,25 @@ impl RunWriter {
         Ok(())
     }
 
+    /// Returns true if both internal keys have the same user key.
+    fn has_user_key(&self, one: &[u8], other: &[u8]) -> bool {
+        self.stage.comparator().compare_user_keys(key::user_key(one), key::user_key(other)).is_eq()
+    }
+
     /// Writes the sorted `buffer` to one table, or to final tables.
     fn write_tables(&self, buffer: &SortBuffer, is_final: bool) -> Result<FinishedRun> {
         let options = if is_final { self.stage.table_options() } else { &self.run_options };
         let max_size = if is_final { self.target_file_size } else { u64::MAX };
         let mut run = FinishedRun { is_final, ..FinishedRun::default() };
         let mut table = None;
+        let mut last_key_of_table: &[u8] = &[];
         let mut next_sample = 0;
         for entry in &buffer.entries {
             let key = entry.key(&buffer.bytes);
+            // An older entry of the last key must not begin the next table.
+            if table.is_none() && !run.tables.is_empty() && self.has_user_key(key, last_key_of_table) {
+                continue;
+            }
             let writer = match &mut table {
                 Some(writer) => writer,
                 empty => empty.insert(self.stage.create_table(options)?),
@@ -221,6 +231,7 @@ impl RunWriter {
             // Of equal keys, the last entry of the input comes first.
             writer.add_if_greater(key, entry.value(&buffer.bytes))?;
             if writer.size_estimate() >= max_size {
+                last_key_of_table = key;
                 run.tables.extend(finish_table(table.take(), is_final)?);
             }
             next_sample += entry.len();

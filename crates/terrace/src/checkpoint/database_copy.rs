@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use terrace_env::{Env, RandomAccessFile};
 use terrace_format::compress::SNAPPY;
 use terrace_format::filename::FileName;
-use terrace_format::key::{InternalComparator, MAX_SEQUENCE_NUMBER};
+use terrace_format::key::InternalComparator;
 use terrace_format::table::TableOptions;
 use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
@@ -149,7 +149,8 @@ impl DatabaseCopy<'_> {
         for memtable in std::mem::take(&mut self.capture.memtables) {
             let number = self.capture.next_file_number;
             let place = FlushPlace { env: self.env, directory: self.target, number, options: &options };
-            let table = flush::build_table(&memtable, MAX_SEQUENCE_NUMBER, place)?;
+            // A follower that catches up meanwhile adds later writes to the same memtable.
+            let table = flush::build_table_at(&memtable, self.capture.last_sequence, place)?;
             if let Some(table) = table {
                 self.capture.next_file_number += 1;
                 let marked = table.needs_marker.then_some(number);

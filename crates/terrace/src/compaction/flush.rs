@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use terrace_env::Env;
-use terrace_format::key::{self, SequenceNumber};
+use terrace_format::key::{self, MAX_SEQUENCE_NUMBER, SequenceNumber};
 use terrace_format::table::TableOptions;
 
 use super::flush_partitioner::{self, FlushPartitioner};
@@ -39,6 +39,18 @@ pub(crate) struct FlushGaps<'a> {
     pub(crate) numbers: Range<u64>,
 }
 
+/// Writes the versions of `memtable` up to `last_sequence` to one table, the newest one of each
+/// key. Returns None, and leaves no file, if there is none. Another thread may insert later
+/// versions meanwhile. The rest is as in [`build_tables`].
+pub(crate) fn build_table_at(
+    memtable: &Arc<Memtable>,
+    last_sequence: SequenceNumber,
+    place: FlushPlace<'_>,
+) -> Result<Option<FinishedTable>> {
+    let visible = VisibleVersions { last_sequence, smallest_snapshot: last_sequence };
+    Ok(write_tables(memtable, visible, place, None)?.pop())
+}
+
 /// Writes `memtable` to one table. Returns None, and leaves no file, if it is empty. The rest is as
 /// in [`build_tables`].
 pub(crate) fn build_table(
@@ -63,9 +75,28 @@ pub(crate) fn build_tables(
     place: FlushPlace<'_>,
     gaps: Option<FlushGaps<'_>>,
 ) -> Result<Vec<FinishedTable>> {
+    let visible = VisibleVersions { last_sequence: MAX_SEQUENCE_NUMBER, smallest_snapshot };
+    write_tables(memtable, visible, place, gaps)
+}
+
+/// Sequence numbers of the readers of a table.
+#[derive(Clone, Copy)]
+struct VisibleVersions {
+    /// No reader sees a later version.
+    last_sequence: SequenceNumber,
+    /// All readers see this version, unless they see a newer one.
+    smallest_snapshot: SequenceNumber,
+}
+
+fn write_tables(
+    memtable: &Arc<Memtable>,
+    visible: VisibleVersions,
+    place: FlushPlace<'_>,
+    gaps: Option<FlushGaps<'_>>,
+) -> Result<Vec<FinishedTable>> {
     let FlushPlace { env, directory, number, .. } = place;
     let mut writer = FlushWriter { table: place.create_table(number)?, place, gaps, finished: Vec::new() };
-    let written = writer.write(memtable, smallest_snapshot);
+    let written = writer.write(memtable, visible);
     let FlushWriter { table, mut finished, .. } = writer;
     let last = match written {
         Ok(()) => table.finish(),
@@ -102,12 +133,19 @@ struct FlushWriter<'a> {
 }
 
 impl FlushWriter<'_> {
-    fn write(&mut self, memtable: &Arc<Memtable>, smallest_snapshot: SequenceNumber) -> Result<()> {
+    fn write(&mut self, memtable: &Arc<Memtable>, visible: VisibleVersions) -> Result<()> {
         let mut entries = memtable.iter();
         entries.seek_to_first();
         let mut count = 0_u64;
         memtable.set_flushed_entries(count);
         while let Some((key, value)) = entries.entry() {
+            let sequence = key::trailer(key) >> 8;
+            if sequence > visible.last_sequence {
+                if !entries.next_version() {
+                    entries.next_user_key();
+                }
+                continue;
+            }
             if let Some(number) = self.next_table_at(key::user_key(key)) {
                 let next = self.place.create_table(number)?;
                 self.finished.extend(std::mem::replace(&mut self.table, next).finish()?);
@@ -119,7 +157,7 @@ impl FlushWriter<'_> {
                 memtable.set_flushed_entries(count);
             }
             // Every reader sees this version or a newer one.
-            let hides_older_versions = key::trailer(key) >> 8 <= smallest_snapshot;
+            let hides_older_versions = sequence <= visible.smallest_snapshot;
             if hides_older_versions || !entries.next_version() {
                 entries.next_user_key();
             }

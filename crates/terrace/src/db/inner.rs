@@ -256,6 +256,8 @@ pub(super) struct DbState {
     pub(super) is_compaction_enabled: bool,
     /// Number of callers that have suspended compactions.
     pub(super) compaction_suspensions: usize,
+    /// Number of operations of the engine that have. A program cannot end these.
+    pub(super) compaction_pauses: usize,
     /// Manual compactions in the order of their requests. The first one is running.
     pub(super) manual_compactions: VecDeque<ManualCompaction>,
     /// Identifier of the newest manual compaction.
@@ -361,7 +363,7 @@ impl ManualCompaction {
 impl DbState {
     /// Returns true if compactions are neither suspended nor waiting for a reason to retry.
     pub(super) fn may_schedule_compaction(&self) -> bool {
-        self.is_compaction_enabled && self.compaction_suspensions == 0
+        self.is_compaction_enabled && self.compaction_suspensions == 0 && self.compaction_pauses == 0
     }
 
     pub(super) fn has_scheduled_job(&self) -> bool {

@@ -7,6 +7,7 @@ use terrace_format::version_edit::VersionEdit;
 use terrace_sync::mutant;
 
 use super::inner::{DbInner, DbState};
+use crate::error::Error;
 use crate::event::{TableChangeCause, TableChanges};
 use crate::sync::{Arc, Ordering};
 use crate::table::FinishedTable;
@@ -74,7 +75,9 @@ impl DbInner {
     /// proves it. Without space or descriptors, the caller can try again. A background job does the
     /// same at its end.
     pub(super) fn refuse_writes_after(&self, error: CommitError) -> CommitError {
-        if !error.cause().is_retryable() {
+        // Nothing was written for an edit that does not fit the version.
+        let is_rejected = matches!(&error, CommitError::NotApplied(Error::Corruption(_)));
+        if !error.cause().is_retryable() && !is_rejected {
             self.set_background_error(error.cause());
         }
         error

@@ -8,20 +8,22 @@ use super::inner::DbInner;
 use super::panic_guard::PoisonOnPanic;
 use crate::error::Result;
 
-/// Suspension of compactions until its drop. The caller does not hold `state` then.
-struct CompactionSuspension<'a>(&'a DbInner);
+/// Pause of compactions until its drop. The caller does not hold `state` then.
+struct CompactionPause<'a>(&'a DbInner);
 
-impl<'a> CompactionSuspension<'a> {
+impl<'a> CompactionPause<'a> {
     /// Lets no further compaction begin. The running one continues.
-    fn new(inner: &'a DbInner) -> CompactionSuspension<'a> {
-        inner.state.lock().compaction_suspensions += 1;
-        CompactionSuspension(inner)
+    fn new(inner: &'a DbInner) -> CompactionPause<'a> {
+        inner.state.lock().compaction_pauses += 1;
+        CompactionPause(inner)
     }
 }
 
-impl Drop for CompactionSuspension<'_> {
+impl Drop for CompactionPause<'_> {
     fn drop(&mut self) {
-        self.0.end_suspension();
+        let mut state = self.0.state.lock();
+        state.compaction_pauses -= 1;
+        self.0.maybe_schedule_flush_or_compaction(&mut state);
     }
 }
 
@@ -35,7 +37,7 @@ impl DbInner {
         work: impl FnOnce(SequenceNumber) -> Result<T>,
     ) -> Result<T> {
         // A writer that waits for a compaction does so without `commit`.
-        let _suspension = CompactionSuspension::new(self);
+        let _pause = CompactionPause::new(self);
         self.wait_while_compacting()?;
         let commit = self.commit.lock();
         let last = commit.as_ref().ok_or_else(|| self.closed_error())?.last_sequence;
@@ -51,13 +53,6 @@ impl DbInner {
             self.wait_for_state_change(&mut state);
         }
         Ok(())
-    }
-
-    /// Ends one suspension of compactions. Does nothing if there is none.
-    fn end_suspension(&self) {
-        let mut state = self.state.lock();
-        state.compaction_suspensions = state.compaction_suspensions.saturating_sub(1);
-        self.maybe_schedule_flush_or_compaction(&mut state);
     }
 }
 
@@ -101,6 +96,8 @@ impl Db {
     pub fn resume_compactions(&self) {
         // A forked child has no compactions.
         let Ok(inner) = self.writer() else { return };
-        inner.end_suspension();
+        let mut state = inner.state.lock();
+        state.compaction_suspensions = state.compaction_suspensions.saturating_sub(1);
+        inner.maybe_schedule_flush_or_compaction(&mut state);
     }
 }

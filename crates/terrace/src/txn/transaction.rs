@@ -157,9 +157,12 @@ impl Transaction {
     /// ```
     pub fn get_for_update(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
+        // The lock or the check covers later writes, even if the own value is known.
         if self.options.locking {
-            // The lock covers later writes, even if the own value is known.
             self.lock(key, KeyLockMode::Exclusive)?;
+        } else {
+            self.start_reading();
+            self.track_read(key, 0)?;
         }
         if let Some(own) = self.copy_own_write(key)? {
             return Ok(own);
@@ -167,8 +170,6 @@ impl Transaction {
         if self.options.locking {
             return self.read_locked(key, KeyLockMode::Exclusive, |db, options| db.get_with(key, options));
         }
-        self.start_reading();
-        self.track_read(key, 0)?;
         self.db.get_with(key, &self.read_options)
     }
 

@@ -57,6 +57,20 @@ fn check_no_leftovers(options: &Options, db: &Db) {
     assert_eq!(names.iter().filter(|name| name.ends_with(".ldb")).count(), level_tables(db), "{names:?}");
 }
 
+/// Symptom: a load of repeated keys failed with overlapping tables. Cause: the older entry of the
+/// last key of a table began the next table. Guarantee: the last entry of a key counts.
+#[test]
+fn repeated_keys_at_the_end_of_a_table() {
+    let options = in_memory().max_file_size(1 << 20).compression(&terrace::compress::NO_COMPRESSION);
+    let db = Db::open("db", &options).unwrap();
+    let entries: Vec<(String, Vec<u8>)> =
+        (0..8000u32).map(|n| (format!("key{:04}", n * 7 % 4000), vec![(n / 4000) as u8; 1000])).collect();
+    load(&db, &entries, &LoadOptions::default()).unwrap();
+    assert!(level_tables(&db) > 2);
+    assert_eq!(contents(&db), map_of(&entries));
+    db.put("later", "").unwrap();
+}
+
 #[test]
 fn random_order_and_repeated_keys() {
     for count in [0, 1, 100, 60_000] {

@@ -202,6 +202,43 @@ fn copies_of_a_follower_survive_the_removal_of_its_tables() {
     }
 }
 
+/// Symptom: a checkpoint of a follower lost keys, and later writes appeared in it one by one.
+/// Cause: a catch-up during the call added writes to the memtable that the call then stored.
+/// Guarantee: the copy has the state at its begin.
+#[test]
+fn catch_up_during_a_checkpoint_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let options = Options::default().create_if_missing(true);
+    let db = Db::open(at("db"), &options).unwrap();
+    db.put("a", "in a table").unwrap();
+    db.flush().unwrap();
+    ["k", "m", "z"].iter().for_each(|key| db.put(key, "old").unwrap());
+    let follower = follow(at("db"), &options);
+    let mut has_caught_up = false;
+    let last = follower.checkpoint_with_progress(at("copy"), |_, _| {
+        if !has_caught_up {
+            let mut batch = WriteBatch::new();
+            for key in ["k", "m", "n"] {
+                batch.put(key, "new");
+            }
+            db.write(&batch).unwrap();
+            assert_eq!(follower.catch_up().unwrap(), 7);
+            has_caught_up = true;
+        }
+    });
+    assert!(has_caught_up);
+    assert_eq!(last.unwrap(), 4);
+    assert!(verify(at("copy"), &options).unwrap().is_clean());
+    let copy = Db::open(at("copy"), &options).unwrap();
+    for key in ["k", "m", "z"] {
+        assert_eq!(copy.get(key).unwrap().as_deref(), Some(&b"old"[..]), "{key}");
+    }
+    assert_eq!(copy.iter().count(), 4);
+    copy.put("later", "").unwrap();
+    assert_eq!(copy.get("n").unwrap(), None);
+}
+
 #[test]
 fn follower_refuses_writes_and_writes_nothing() {
     let directory = tempfile::tempdir().unwrap();

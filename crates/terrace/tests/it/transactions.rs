@@ -40,6 +40,20 @@ fn assert_conflict(result: Result<u64>, key: &str) {
     }
 }
 
+/// Symptom: a commit succeeded although another writer had written a key of `get_for_update`.
+/// Cause: the call did not record the read of an own write.
+#[test]
+fn get_for_update_of_an_own_write() {
+    for options in [serializable(), snapshot()] {
+        let db = open();
+        let mut transaction = db.begin(&options);
+        transaction.put("a", "own").unwrap();
+        assert_eq!(text(transaction.get_for_update("a").unwrap()).as_deref(), Some("own"));
+        db.put("a", "other").unwrap();
+        assert_conflict(transaction.commit(), "a");
+    }
+}
+
 #[test]
 fn commit_fails_if_a_read_key_changed() {
     for change in [|db: &Db| db.put("a", "1"), |db: &Db| db.delete("a"), |db: &Db| db.put("a", "0")] {

@@ -224,6 +224,7 @@ fn new_state(set: VersionSet, memtable: Arc<Memtable>) -> DbState {
         sliced_compaction: None,
         is_compaction_enabled: true,
         compaction_suspensions: 0,
+        compaction_pauses: 0,
         manual_compactions: VecDeque::new(),
         last_manual_compaction_id: 0,
         read_compaction: None,
