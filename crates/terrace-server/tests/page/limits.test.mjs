@@ -39,6 +39,8 @@ test("ten million keys: scroll down and up without a gap", () => onPage({}, asyn
   const scroll = async (rows) => {
     await page.evaluate((amount) => { document.querySelector(".rows").scrollTop += amount * 24; }, rows);
     await page.waitForTimeout(40);
+    // A busy machine may have drawn no frame yet.
+    await page.evaluate(() => new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)); }));
     const numbers = await shown();
     numbers.forEach((number, i) => assert.equal(number, numbers[0] + i));
     assert.ok(numbers.length < 60, `${numbers.length} rows in the document`);
