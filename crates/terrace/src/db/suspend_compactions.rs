@@ -101,3 +101,21 @@ impl Db {
         inner.maybe_schedule_flush_or_compaction(&mut state);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, Env, Options};
+
+    /// A resumption by the program ended the pause of a deletion of a range.
+    #[test]
+    fn program_cannot_end_a_pause() {
+        let options = Options::default().create_if_missing(true).env(Env::in_memory());
+        let db = Db::open("db", &options).unwrap();
+        let paused = db.inner().with_compaction_paused(|_| {
+            db.resume_compactions();
+            Ok(db.inner().state.lock().may_schedule_compaction())
+        });
+        assert!(!paused.unwrap());
+        assert!(db.inner().state.lock().may_schedule_compaction());
+    }
+}
