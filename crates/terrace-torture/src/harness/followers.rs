@@ -371,8 +371,7 @@ impl FollowerCheck<'_> {
         let opens: [&dyn Fn() -> terrace::Result<Db>; 2] =
             [&|| Db::follow(&path, &options, &follow), &|| Db::open(&path, &options)];
         for open in opens {
-            let copy = open();
-            let copy = copy.map_err(|error| format!("copy: {error}"))?;
+            let copy = open().map_err(|error| format!("copy: {error}"))?;
             let mut state = self.state.clone();
             state.accept_repairs(self.case.databases.repairs());
             state.check_next(&copy.snapshot()).map_err(|error| format!("copy: {error}"))?;

@@ -150,7 +150,7 @@ impl DatabaseCopy<'_> {
             let number = self.capture.next_file_number;
             let place = FlushPlace { env: self.env, directory: self.target, number, options: &options };
             // A follower that catches up meanwhile adds later writes to the same memtable.
-            let table = flush::build_table_at(&memtable, self.capture.last_sequence, place)?;
+            let table = flush::build_table(&memtable, self.capture.last_sequence, place)?;
             if let Some(table) = table {
                 self.capture.next_file_number += 1;
                 let marked = table.needs_marker.then_some(number);

@@ -42,23 +42,13 @@ pub(crate) struct FlushGaps<'a> {
 /// Writes the versions of `memtable` up to `last_sequence` to one table, the newest one of each
 /// key. Returns None, and leaves no file, if there is none. Another thread may insert later
 /// versions meanwhile. The rest is as in [`build_tables`].
-pub(crate) fn build_table_at(
+pub(crate) fn build_table(
     memtable: &Arc<Memtable>,
     last_sequence: SequenceNumber,
     place: FlushPlace<'_>,
 ) -> Result<Option<FinishedTable>> {
     let visible = VisibleVersions { last_sequence, smallest_snapshot: last_sequence };
     Ok(write_tables(memtable, visible, place, None)?.pop())
-}
-
-/// Writes `memtable` to one table. Returns None, and leaves no file, if it is empty. The rest is as
-/// in [`build_tables`].
-pub(crate) fn build_table(
-    memtable: &Arc<Memtable>,
-    smallest_snapshot: SequenceNumber,
-    place: FlushPlace<'_>,
-) -> Result<Option<FinishedTable>> {
-    Ok(build_tables(memtable, smallest_snapshot, place, None)?.pop())
 }
 
 /// Writes `memtable` to tables, in the order of their keys: to one table, unless it has `gaps`.
@@ -203,8 +193,8 @@ mod tests {
         env.fs.create_dir("db".as_ref()).unwrap();
         let options = Options::default().table_options(&comparator);
         let place = FlushPlace { env: &env, directory: "db".as_ref(), number: 1, options: &options };
-        let table = build_table(&memtable, smallest_snapshot, place);
-        table.unwrap().unwrap().stats.properties.num_entries - 1
+        let tables = build_tables(&memtable, smallest_snapshot, place, None);
+        tables.unwrap()[0].stats.properties.num_entries - 1
     }
 
     #[test]
