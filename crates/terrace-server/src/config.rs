@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use terrace::Options;
 use terrace_store::{Address, ENGINES, is_address};
 
-use crate::conn::{SLOW_THREADS, TlsFiles};
+use crate::conn::{MAX_LONG_JOBS, SLOW_THREADS, TlsFiles};
 use crate::store::{Layout, SharedStoreConfig, SyncMode};
 use crate::users::UserConfig;
 
@@ -67,6 +67,10 @@ pub struct ServerConfig {
     pub is_program: bool,
 }
 
+/// Number of commands that wait for a store at the same time. Others wait in the queue, and their
+/// clients send nothing meanwhile.
+const STORE_THREADS: usize = 64;
+
 impl ServerConfig {
     /// Creates the default configuration for the directory `dir`.
     pub fn new(dir: impl Into<PathBuf>) -> ServerConfig {
@@ -106,10 +110,12 @@ impl ServerConfig {
 
     /// Number of threads for commands that wait: those of a store wait for its answers.
     pub(crate) fn slow_thread_count(&self) -> usize {
-        /// Number of commands that wait for a store at the same time. Others wait in the queue, and
-        /// their clients send nothing meanwhile.
-        const STORE_THREADS: usize = 64;
         if self.shared_store.is_some() { STORE_THREADS } else { SLOW_THREADS }
+    }
+
+    /// Maximum number of long commands that run at the same time: those of a store also wait.
+    pub(crate) fn max_long_jobs(&self) -> usize {
+        if self.shared_store.is_some() { STORE_THREADS } else { MAX_LONG_JOBS }
     }
 
     /// True if clients of other machines cannot connect without a password.

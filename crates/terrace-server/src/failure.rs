@@ -14,8 +14,10 @@ pub(crate) enum Failure {
     Engine(terrace::Error),
     /// Error of the shared store.
     Store(terrace_store::Error),
-    /// The command would wait for storage, or is long. A thread of the slow pool repeats it.
-    NeedsSlowPool,
+    /// The command would wait for storage. A thread of the slow pool repeats it.
+    WouldWait,
+    /// The command is long. A thread of the slow pool repeats it.
+    IsLong,
     /// The command is a script. The script thread repeats it.
     NeedsScriptThread,
     /// The command cannot be part of a series. It is repeated alone.
@@ -60,7 +62,8 @@ impl Failure {
             Failure::Reply(text) => Cow::Borrowed(text),
             Failure::Engine(error) => Cow::Owned(engine_text(error)),
             Failure::Store(error) => Cow::Owned(store_text(error)),
-            Failure::NeedsSlowPool => Cow::Borrowed("ERR the command has to wait for storage"),
+            Failure::WouldWait => Cow::Borrowed("ERR the command has to wait for storage"),
+            Failure::IsLong => Cow::Borrowed("ERR a long command cannot run here"),
             Failure::NeedsOwnBatch => Cow::Borrowed("ERR the command needs a batch of its own"),
             Failure::NeedsSnapshot => Cow::Borrowed("ERR the database has changed between two reads"),
             Failure::NeedsScriptThread => Cow::Borrowed("ERR a script cannot run here"),
@@ -103,7 +106,7 @@ impl From<terrace_store::Error> for Failure {
 
 impl From<terrace::Error> for Failure {
     fn from(error: terrace::Error) -> Failure {
-        if error.is_would_wait() { Failure::NeedsSlowPool } else { Failure::Engine(error) }
+        if error.is_would_wait() { Failure::WouldWait } else { Failure::Engine(error) }
     }
 }
 
@@ -113,7 +116,7 @@ mod tests {
 
     #[test]
     fn waiting_is_no_error_for_the_client() {
-        assert!(matches!(Failure::from(terrace::Error::WouldWait), Failure::NeedsSlowPool));
+        assert!(matches!(Failure::from(terrace::Error::WouldWait), Failure::WouldWait));
     }
 
     #[test]

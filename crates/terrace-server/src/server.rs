@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   main thread    accepts clients; waits for signals; ends the server
-//!   workers        connections                  slow pool    2 threads, 64 on a shared store
+//!   workers        connections                  slow pool    16 threads, 64 on a shared store
 //!   sync thread    one sync for all             expiry thread
 //!
 //!   end: no new clients; the turns end; the replies are sent; sync; close
@@ -35,7 +35,7 @@ use crate::script::Scripts;
 use crate::settings::{self, FixedSettings, Settings};
 use crate::shared::{Counters, Phase, Shared};
 use crate::signals::{ServerSignal, Signals};
-use crate::store::{Backend, ExpiryJob, MappedPagesJob, Scratch, Snapshots, Store, StoreOptions};
+use crate::store::{Allowed, Backend, ExpiryJob, MappedPagesJob, Scratch, Snapshots, Store, StoreOptions};
 use crate::users::Users;
 use crate::{systemd, threads};
 
@@ -197,8 +197,8 @@ fn new_shared(
         pubsub,
         monitors: Monitors::default(),
         pause: Pause::default(),
-        slow_pool: SlowPool::default(),
-        script_queue: SlowPool::default(),
+        slow_pool: SlowPool::new(config.max_long_jobs()),
+        script_queue: SlowPool::new(1),
         scripts: Scripts::new(config.scripts, Arc::clone(&env.clock)),
         login_attempts: LoginAttempts::default(),
         counters: Counters::default(),
@@ -278,7 +278,7 @@ impl ServerThreads {
             let shared = Arc::clone(shared);
             let thread = threads::start("slow-pool", move || {
                 let _end = EndOnPanic(&shared);
-                shared.slow_pool.run(&mut Scratch::new(slot, true));
+                shared.slow_pool.run(&mut Scratch::new(slot, Allowed::Waiting));
             })?;
             started.others.push(thread);
         }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   half of the memory of the process
-//!     [ memtables and pooled chunks: 1/2          | blocks and open tables: 1/2            ]
-//!         early flushes: current memtables > 3/16     one block cache, tables: up to 3/4
+//!     [ memtables and pooled chunks: up to 1/2   | open tables: 3/8 to 11/16 | blocks: from 1/8 ]
+//!         early flushes: current memtables > 3/16
 //! ```
 //!
 //! A database without a budget of its own takes a [`BudgetShare`]. The parts of the budget have no
@@ -13,8 +13,8 @@
 //! - *Memtables.* If the current memtables exceed their part, the largest ones are flushed. If all
 //!   memtables together exceed theirs, a writer flushes its own and waits for its earlier flush.
 //! - *Blocks.* The databases share one block cache, which evicts the least used blocks of all.
-//! - *Open tables* reduce the block cache. If they exceed their part, the database with most of
-//!   them closes the least used ones.
+//! - *Open tables* take the part of the memtables that these do not use, and reduce the block cache
+//!   to an eighth. If they exceed that, the database with most of them closes the least used ones.
 //!
 //! The budget does not change the sizes of a process with one database.
 //!
@@ -167,9 +167,17 @@ impl SharedBudget {
         self.total / 16 * 3
     }
 
-    /// Maximum bytes of open tables.
+    /// Part of the budget in bytes that is always left for blocks.
+    fn min_block_bytes(&self) -> usize {
+        self.total / 8
+    }
+
+    /// Maximum bytes of open tables: those that memtables and blocks leave. Memtables may always
+    /// grow to [`SharedBudget::early_flush_threshold`].
     pub(crate) fn table_limit(&self) -> usize {
-        self.block_cache.capacity() / 4 * 3
+        let memtables = self.memtable_bytes.load(Ordering::Relaxed);
+        let memtables = memtables.clamp(self.early_flush_threshold(), self.memtable_limit());
+        self.total - memtables - self.min_block_bytes()
     }
 
     /// Counts `bytes` of a memtable or a pooled chunk.
@@ -220,7 +228,7 @@ impl SharedBudget {
         self.resize_block_cache();
     }
 
-    fn table_bytes(&self) -> usize {
+    pub(crate) fn table_bytes(&self) -> usize {
         self.table_bytes.load(Ordering::Relaxed)
     }
 
@@ -231,7 +239,8 @@ impl SharedBudget {
         self.block_cache.set_reservation(|| {
             let users = self.cache_users.load(Ordering::Relaxed);
             let unused = capacity.saturating_sub(users.saturating_mul(BLOCK_CACHE_BYTES_PER_DATABASE));
-            unused.max(self.table_bytes())
+            let table_bytes = self.table_bytes().min(capacity.saturating_sub(self.min_block_bytes()));
+            unused.max(table_bytes)
         });
     }
 
@@ -351,6 +360,7 @@ impl BudgetShare {
             return false;
         }
         budget.next_check.store(budget.check_after(total), Ordering::Relaxed);
+        budget.close_excess_tables();
         let mut memtables = vec![(own_bytes, None)];
         let guards = budget.guards_except(Some(self.id));
         memtables.extend(guards.into_iter().map(|guard| (guard.user.memtable_bytes(), Some(guard))));

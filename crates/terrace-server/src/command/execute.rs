@@ -67,20 +67,14 @@ pub(crate) fn execute<'a>(
     });
     match result {
         Ok(()) => Flow::Done,
-        Err(Failure::NeedsSlowPool) if !scratch.can_wait => {
-            reply.truncate(before);
-            Flow::NeedsSlowPool
-        }
-        Err(Failure::NeedsScriptThread) if !scratch.is_script_thread => {
-            reply.truncate(before);
-            Flow::NeedsScriptThread
-        }
         Err(Failure::NeedsOwnBatch) => Flow::RepeatSeries,
         Err(failure) => {
             reply.truncate(before);
-            reply.error(failure.text().as_bytes());
-            count_error(shared, &failure);
-            Flow::Done
+            Flow::on_other_thread(&failure, scratch).unwrap_or_else(|| {
+                reply.error(failure.text().as_bytes());
+                count_error(shared, &failure);
+                Flow::Done
+            })
         }
     }
 }
@@ -268,8 +262,11 @@ fn run(
         return Err(Failure::NeedsScriptThread);
     }
     let is_slow = command.flags.contains(Flags::SLOW) || args.len() > MAX_ARGS_ON_WORKER;
-    if !scratch.can_wait && (is_slow || needs_shared_store(shared, command)) {
-        return Err(Failure::NeedsSlowPool);
+    if is_slow && !scratch.can_run_long() {
+        return Err(Failure::IsLong);
+    }
+    if !scratch.can_wait() && needs_shared_store(shared, command) {
+        return Err(Failure::WouldWait);
     }
     if command.flags.contains(Flags::SERIES) {
         scratch.set_series_key(session.database, args.at(1));
@@ -514,8 +511,8 @@ fn wait_for_pass<'a>(
             return Ok(pass);
         }
         if state.is_running() {
-            if !scratch.can_wait {
-                return Err(Failure::NeedsSlowPool);
+            if !scratch.can_wait() {
+                return Err(Failure::WouldWait);
             }
             if !state.wait_for_end() {
                 return Err(script::busy());
@@ -526,5 +523,5 @@ fn wait_for_pass<'a>(
             crate::threads::pause(PAUSE);
         }
     }
-    Err(Failure::NeedsSlowPool)
+    Err(Failure::WouldWait)
 }

@@ -64,7 +64,7 @@ use crate::conn::Session;
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::shared::Shared;
-use crate::store::{Entry, EventClass, Header, Object, Replaced, ValueType, View};
+use crate::store::{Entry, EventClass, Header, Object, Replaced, Scratch, ValueType, View};
 
 pub(crate) use args::Args;
 pub(crate) use execute::{execute, is_script, may_write};
@@ -88,14 +88,29 @@ const MAX_MEMBERS_ON_WORKER: u64 = 1000;
 pub(crate) enum Flow {
     /// The reply is complete.
     Done,
-    /// A thread of the slow pool has to repeat the command. It had no effect and no reply.
-    NeedsSlowPool,
+    /// A thread that may wait for storage has to repeat the command. It had no effect and no reply.
+    WouldWait,
+    /// A thread for long commands has to repeat the command. It had no effect and no reply.
+    IsLong,
     /// The script thread has to repeat the command. It had no effect and no reply.
     NeedsScriptThread,
     /// The turn has to repeat the commands of the series. They had no effect.
     RepeatSeries,
     /// The command waits for the end of CLIENT PAUSE. It had no effect and no reply.
     Paused,
+}
+
+impl Flow {
+    /// Result of a command that failed on this thread and that another one may run, or None if the
+    /// failure is its reply.
+    fn on_other_thread(failure: &Failure, scratch: &Scratch) -> Option<Flow> {
+        match failure {
+            Failure::WouldWait if !scratch.can_wait() => Some(Flow::WouldWait),
+            Failure::IsLong if !scratch.can_run_long() => Some(Flow::IsLong),
+            Failure::NeedsScriptThread if !scratch.is_script_thread => Some(Flow::NeedsScriptThread),
+            _ => None,
+        }
+    }
 }
 
 /// Execution of a command: its client, its reads and writes, its reply.
@@ -148,7 +163,8 @@ impl Call<'_> {
         self.view.save_object(self.session.database, key, object)
     }
 
-    /// Fails on a worker for a command that reads `count` members, if these are many.
+    /// Fails for a command that reads `count` members, if these are many and the thread runs no
+    /// long commands.
     fn check_members_on_worker(&self, count: u64) -> CommandResult {
         check_members(&self.view, count)
     }
@@ -168,16 +184,17 @@ impl Call<'_> {
         }
     }
 
-    /// Fails on a worker, so that a thread of the slow pool repeats the command.
+    /// Fails unless the thread may run long commands, so that such a thread repeats the command.
     fn require_slow_pool(&self) -> CommandResult {
-        if self.view.scratch.can_wait { Ok(()) } else { Err(Failure::NeedsSlowPool) }
+        if self.view.scratch.can_run_long() { Ok(()) } else { Err(Failure::IsLong) }
     }
 }
 
-/// Fails on a worker for a command that reads `count` members, if these are many.
+/// Fails for a command that reads `count` members, if these are many and the thread runs no long
+/// commands.
 fn check_members(view: &View<'_>, count: u64) -> CommandResult {
-    if count > MAX_MEMBERS_ON_WORKER && !view.scratch.can_wait {
-        return Err(Failure::NeedsSlowPool);
+    if count > MAX_MEMBERS_ON_WORKER && !view.scratch.can_run_long() {
+        return Err(Failure::IsLong);
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::conn::{Multi, QueuedCommand, Session, WatchedKey};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
 use crate::shared::Shared;
-use crate::store::{Backend, EventClass, Scratch, StoreWatch, View};
+use crate::store::{Allowed, Backend, EventClass, Scratch, StoreWatch, View};
 
 /// Maximum size of the queued commands of a client, in bytes.
 const MAX_QUEUE: usize = 64 << 20;
@@ -130,8 +130,11 @@ pub(super) fn exec(
     if !scratch.is_script_thread && has_flag(multi, Flags::SCRIPT) {
         return Err(Failure::NeedsScriptThread);
     }
-    if !scratch.can_wait && needs_slow_pool(shared, multi) {
-        return Err(Failure::NeedsSlowPool);
+    if !scratch.can_run_long() && is_long(multi) {
+        return Err(Failure::IsLong);
+    }
+    if !scratch.can_wait() && would_wait(shared, multi) {
+        return Err(Failure::WouldWait);
     }
     let _pass = enter_exec(shared, multi, scratch)?;
     if is_any_watched_key_changed(shared, session) {
@@ -163,16 +166,16 @@ pub(super) fn exec(
     }
 }
 
-/// Returns true if the queue is long, has a long command, or would stall now.
-fn needs_slow_pool(shared: &Shared, multi: &Multi) -> bool {
-    if multi.commands.len() > MAX_ON_WORKER || multi.bytes > MAX_BYTES_ON_WORKER {
-        return true;
-    }
+/// Returns true if the queue is long or has a long command.
+fn is_long(multi: &Multi) -> bool {
+    multi.commands.len() > MAX_ON_WORKER || multi.bytes > MAX_BYTES_ON_WORKER || has_flag(multi, Flags::SLOW)
+}
+
+/// Returns true if the queue would wait now.
+fn would_wait(shared: &Shared, multi: &Multi) -> bool {
     match &shared.store.backend {
         Backend::Store(_) => !multi.commands.is_empty(),
-        Backend::Database(db) => {
-            has_flag(multi, Flags::SLOW) || (has_flag(multi, Flags::WRITE) && db.would_wait())
-        }
+        Backend::Database(db) => has_flag(multi, Flags::WRITE) && db.would_wait(),
     }
 }
 
@@ -197,10 +200,10 @@ fn run_all(
     reply: &mut Reply,
 ) -> CommandResult<Option<Vec<Vec<u8>>>> {
     // The transaction reads files, and the gate is held, so the thread may not give up in between.
-    let could_wait = std::mem::replace(&mut scratch.can_wait, true);
+    let allowed = std::mem::replace(&mut scratch.allowed, Allowed::Long);
     let view = View::begin_transaction(&shared.store, scratch);
     let result = run_and_commit(&mut Call { shared, session, view, reply }, multi, watches);
-    scratch.can_wait = could_wait;
+    scratch.allowed = allowed;
     result
 }
 

@@ -11,13 +11,13 @@ use crate::conn::{Unblocked, Waiter};
 use crate::failure::CommandResult;
 use crate::resp::Reply;
 use crate::shared::Shared;
-use crate::store::{Scratch, SyncMode, View};
+use crate::store::{Allowed, Scratch, SyncMode, View};
 
 /// Serves the clients that wait for `changed`: keys of the table of blocked clients, in the order
 /// of their changes. The caller holds the whole gate.
 pub(crate) fn serve_blocked(shared: &Shared, scratch: &mut Scratch, changed: Vec<Vec<u8>>) {
     // An element that no client takes now would wait for the next write of its key.
-    let could_wait = std::mem::replace(&mut scratch.can_wait, true);
+    let allowed = std::mem::replace(&mut scratch.allowed, Allowed::Long);
     let mut changed = VecDeque::from(changed);
     while let Some(key) = changed.pop_front() {
         let mut ticket = 0;
@@ -33,7 +33,7 @@ pub(crate) fn serve_blocked(shared: &Shared, scratch: &mut Scratch, changed: Vec
             }
         }
     }
-    scratch.can_wait = could_wait;
+    scratch.allowed = allowed;
 }
 
 /// Returns true unless `key` is known not to exist.

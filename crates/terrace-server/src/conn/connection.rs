@@ -27,6 +27,7 @@ use super::turn::{self, TurnEnd};
 use super::worker::{Origin, Worker};
 use crate::resp::Reply;
 use crate::shared::{Counters, Shared};
+use crate::store::Scratch;
 
 /// Time until a new client has to be logged in, and time of a TLS handshake.
 pub(super) const LOGIN_TIME: Duration = Duration::from_secs(10);
@@ -274,8 +275,7 @@ impl Connection {
                 }
                 end = self.pending_turn();
             } else {
-                let is_script = end == TurnEnd::NeedsScriptThread;
-                end = match self.slow_turn(is_script).await {
+                end = match self.slow_turn(end).await {
                     Some(end) => end,
                     None => return false,
                 };
@@ -346,8 +346,8 @@ impl Connection {
         result
     }
 
-    /// Continues with the next commands in the slow pool or on the script thread.
-    async fn slow_turn(&mut self, is_script: bool) -> Option<TurnEnd> {
+    /// Continues with the next commands in the slow pool or on the script thread, as `end` demands.
+    async fn slow_turn(&mut self, end: TurnEnd) -> Option<TurnEnd> {
         let placeholder = Box::new(Session::new(
             Arc::clone(&self.session.client),
             None,
@@ -357,8 +357,7 @@ impl Connection {
         let mut session = std::mem::replace(&mut self.session, placeholder);
         let shared = Arc::clone(&self.shared);
         let (sender, receiver) = oneshot::channel();
-        let queue = if is_script { &self.shared.script_queue } else { &self.shared.slow_pool };
-        queue.submit(move |scratch| {
+        let job = move |scratch: &mut Scratch| {
             let mut pending = std::mem::take(&mut session.pending);
             let mut reply = Reply::new();
             reply.set_resp3(session.is_resp3);
@@ -366,7 +365,12 @@ impl Connection {
             session.append_replies(&mut reply);
             // The receiver is missing if the worker has ended.
             let _ = sender.send((session, pending, used, end));
-        });
+        };
+        match end {
+            TurnEnd::NeedsScriptThread => self.shared.script_queue.submit_long(job),
+            TurnEnd::IsLong => self.shared.slow_pool.submit_long(job),
+            _ => self.shared.slow_pool.submit_waiting(job),
+        }
         let (session, pending, used, end) = receiver.await.ok()?;
         self.session = session;
         self.keep(pending, used);

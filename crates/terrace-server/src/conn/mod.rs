@@ -35,7 +35,7 @@ pub(crate) use monitor::Monitors;
 pub(crate) use pause::{Pause, PauseKind};
 pub(crate) use pubsub::{ChannelKind, LateMessage, PubSub};
 pub(crate) use session::{Blocked, Execution, Multi, QueuedCommand, ReplyMode, Session, WatchedKey};
-pub(crate) use slow_pool::{SLOW_THREADS, SlowPool};
+pub(crate) use slow_pool::{MAX_LONG_JOBS, SLOW_THREADS, SlowPool};
 pub(crate) use tls::Tls;
 pub use tls::TlsFiles;
 pub(crate) use worker::{NewClient, NewConnection, Origin, Socket, Worker};

@@ -27,8 +27,10 @@ pub(crate) enum TurnEnd {
     Limit,
     /// The last command waits for an element. The rest of the input comes after it.
     Blocked,
-    /// A thread of the slow pool continues with the next command.
-    NeedsSlowPool,
+    /// The next command would wait for storage. A thread of the slow pool continues with it.
+    WouldWait,
+    /// The next command is long. A thread of the slow pool continues with it.
+    IsLong,
     /// The script thread continues with the next command.
     NeedsScriptThread,
     /// The next command waits for the end of CLIENT PAUSE.
@@ -191,7 +193,8 @@ fn outcome(flow: Flow) -> Outcome {
         Flow::Done => Outcome::Continues,
         Flow::RepeatSeries => Outcome::RepeatsSeries,
         // Another thread, or a later turn, repeats the command.
-        Flow::NeedsSlowPool => Outcome::Ends(TurnEnd::NeedsSlowPool),
+        Flow::WouldWait => Outcome::Ends(TurnEnd::WouldWait),
+        Flow::IsLong => Outcome::Ends(TurnEnd::IsLong),
         Flow::NeedsScriptThread => Outcome::Ends(TurnEnd::NeedsScriptThread),
         Flow::Paused => Outcome::Ends(TurnEnd::Paused),
     }

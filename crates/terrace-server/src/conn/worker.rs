@@ -16,7 +16,7 @@ use super::output_memory::OutputMemory;
 use super::stream::Stream;
 use crate::resp::{ArgRange, Reply};
 use crate::shared::Shared;
-use crate::store::Scratch;
+use crate::store::{Allowed, Scratch};
 use crate::unix_sockets::{AcceptedStream, UnixStream};
 
 /// Size of the buffer that all connections of a worker share, in bytes.
@@ -123,7 +123,7 @@ impl Worker {
         let worker = Rc::new(Worker {
             read_buffer: RefCell::new(vec![0; READ_BUFFER]),
             reply: RefCell::new(Reply::new()),
-            scratch: RefCell::new(Scratch::new(slot, false)),
+            scratch: RefCell::new(Scratch::new(slot, Allowed::Short)),
             arg_ranges: RefCell::new(Vec::new()),
             output_memory: RefCell::new(OutputMemory::default()),
             waiting_output: Cell::new(0),

@@ -174,7 +174,7 @@ pub(super) fn run_job<T: Send + 'static>(
     let shared = Arc::clone(&page.shared);
     let (sender, receiver) = mpsc::sync_channel(1);
     let queue = if is_script { &page.shared.script_queue } else { &page.shared.slow_pool };
-    queue.submit(move |scratch| {
+    queue.submit_long(move |scratch| {
         // The page may have stopped to wait.
         let _ = sender.send(job(&shared, scratch));
     });

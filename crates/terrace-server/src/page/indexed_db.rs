@@ -16,7 +16,7 @@ use super::Page;
 use super::api_result::ApiResult;
 use super::json_bytes::KeyBytes;
 use super::keys::{ListedKey, MAX_SCAN_TIME, cursor};
-use crate::store::{KeyRange, Scratch, Store, View};
+use crate::store::{Allowed, KeyRange, Scratch, Store, View};
 
 /// Number of the first index of a program.
 const FIRST_INDEX: u64 = 30;
@@ -155,7 +155,7 @@ pub(super) fn nodes(
     range.begin = from.or(range.begin);
     let mut nodes = Vec::new();
     loop {
-        let mut scratch = Scratch::new(0, true);
+        let mut scratch = Scratch::new(0, Allowed::Long);
         let mut view = View::new(store, &mut scratch);
         let key = view.scan(0, range.clone())?.next()?.map(|found| found.key.to_vec());
         let Some(key) = key else { return Ok(Some((nodes, None))) };
@@ -176,7 +176,7 @@ fn node_json(page: &Page, node: &Ids) -> ApiResult<Value> {
     let begin = range.begin.clone().unwrap_or_default();
     let end = range.end.clone().unwrap_or_else(|| vec![0xff; 1024]);
     let sizes = page.db.approximate_sizes(&[(&begin, &end)]).map_err(crate::failure::Failure::from)?;
-    let mut scratch = Scratch::new(0, true);
+    let mut scratch = Scratch::new(0, Allowed::Long);
     let mut view = View::new(store, &mut scratch);
     let mut scan = view.scan(0, range)?;
     let mut keys = 0;

@@ -12,7 +12,9 @@ use super::indexed_db::{self, Ids};
 use super::json_bytes::KeyBytes;
 use super::key_schemes::KeySchemes;
 use super::query;
-use crate::store::{DATABASES, KeyRange, Layout, ScannedKey, Scratch, Store, ValueType, View, prefix_end};
+use crate::store::{
+    Allowed, DATABASES, KeyRange, Layout, ScannedKey, Scratch, Store, ValueType, View, prefix_end,
+};
 
 /// Number of keys in a page, if the request names none.
 const DEFAULT_COUNT: u64 = 200;
@@ -115,7 +117,7 @@ pub(super) fn scan(
     let end = clock.monotonic() + MAX_SCAN_TIME;
     let is_reverse = range.is_reverse;
     let schemes = KeySchemes::new(store);
-    let mut scratch = Scratch::new(0, true);
+    let mut scratch = Scratch::new(0, Allowed::Long);
     let mut view = View::new(store, &mut scratch);
     let now_ms = view.now_ms();
     let mut scan = view.scan(database, range)?;

@@ -10,7 +10,7 @@ use super::api_result::{ApiError, ApiResult, json};
 use super::history::{COLUMNS, Row};
 use super::keys::database_count;
 use crate::command::{Flags, Handler, all_commands};
-use crate::store::{KeyRange, Scratch, View};
+use crate::store::{Allowed, KeyRange, Scratch, View};
 
 /// Character that separates the parts of keys in the tree.
 pub(super) const SEPARATOR: &str = ":";
@@ -59,7 +59,7 @@ fn databases(page: &Page) -> ApiResult<Vec<u8>> {
     let store = &page.shared.store;
     let mut found = Vec::new();
     for database in 0..database_count(store) as u8 {
-        let mut scratch = Scratch::new(0, true);
+        let mut scratch = Scratch::new(0, Allowed::Long);
         let mut view = View::new(store, &mut scratch);
         if database == 0 || view.scan(database, KeyRange::all())?.next()?.is_some() {
             found.push(database);

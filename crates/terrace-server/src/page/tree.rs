@@ -19,7 +19,7 @@ use super::keys::{
     ListedKey, MAX_SCAN_TIME, cursor, database, from, listed_key, prefix_range, record_bounds, scan,
 };
 use super::state::SEPARATOR;
-use crate::store::{KeyRange, Scratch, View, prefix_end};
+use crate::store::{Allowed, KeyRange, Scratch, View, prefix_end};
 
 /// Number of children in a response, if the request names none.
 const DEFAULT_COUNT: u64 = 200;
@@ -106,7 +106,7 @@ impl Children<'_> {
 
     /// True if a key of the prefix is at or after `begin`.
     fn peek(&self, begin: &[u8]) -> ApiResult<bool> {
-        let mut scratch = Scratch::new(0, true);
+        let mut scratch = Scratch::new(0, Allowed::Long);
         let mut view = View::new(&self.page.shared.store, &mut scratch);
         Ok(view.scan(self.database, self.range(begin))?.next()?.is_some())
     }
@@ -115,7 +115,7 @@ impl Children<'_> {
     fn next(&mut self) -> ApiResult<Option<Child>> {
         let Some(begin) = self.position.take() else { return Ok(None) };
         let store = &self.page.shared.store;
-        let mut scratch = Scratch::new(0, true);
+        let mut scratch = Scratch::new(0, Allowed::Long);
         let mut view = View::new(store, &mut scratch);
         let now_ms = view.now_ms();
         let mut scan = view.scan(self.database, self.range(&begin))?;
@@ -161,7 +161,7 @@ fn node(page: &Page, database: u8, child: Child, is_late: bool) -> ApiResult<Val
 
 /// Number of keys that begin with `prefix`, and whether it is exact. Counts up to a limit.
 fn count_keys(page: &Page, database: u8, prefix: &[u8]) -> ApiResult<(Option<u64>, bool)> {
-    let mut scratch = Scratch::new(0, true);
+    let mut scratch = Scratch::new(0, Allowed::Long);
     let mut view = View::new(&page.shared.store, &mut scratch);
     let mut scan = view.scan(database, KeyRange::prefix(prefix))?;
     let mut count = 0;

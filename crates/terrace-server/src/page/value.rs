@@ -9,7 +9,7 @@ use super::api_result::{ApiError, ApiResult, json};
 use super::json_bytes::{self, JsonBytes};
 use super::keys::{database, key, type_name};
 use super::members::members;
-use crate::store::{Scratch, ValueType, View, damaged_record};
+use crate::store::{Allowed, Scratch, ValueType, View, damaged_record};
 
 /// Number of bytes of a string in a response, if the request names none.
 const DEFAULT_COUNT: u64 = 64 << 10;
@@ -21,7 +21,7 @@ pub(super) fn value(page: &Page, request: &ApiRequest) -> ApiResult {
     let store = &page.shared.store;
     let database = database(store, request)?;
     let key = key(store, request)?;
-    let mut scratch = Scratch::new(0, true);
+    let mut scratch = Scratch::new(0, Allowed::Long);
     let mut view = View::new(store, &mut scratch);
     // The record of an object and its members are of one state.
     view.pin_state();

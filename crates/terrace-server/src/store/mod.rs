@@ -81,7 +81,7 @@ pub(crate) use object::{MEMBER_PREFIX, Object};
 use object_filter::ObjectFilter;
 pub(crate) use object_numbers::ObjectNumbers;
 pub(crate) use object_view::{MemberRange, MemberScan};
-pub(crate) use scratch::Scratch;
+pub(crate) use scratch::{Allowed, Scratch};
 pub(crate) use snapshots::{MAX_SNAPSHOT_TIME, OpenSnapshot, Snapshots};
 pub(crate) use view::{View, damaged_record, not_in_raw_mode};
 pub(crate) use watch_table::{Mark, WatchTable};

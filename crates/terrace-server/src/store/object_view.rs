@@ -124,8 +124,8 @@ impl View<'_> {
     ///
     /// This thread may not wait.
     pub(crate) fn see_own_writes(&mut self) -> CommandResult {
-        if !self.scratch.can_wait {
-            return Err(Failure::NeedsSlowPool);
+        if !self.scratch.can_wait() {
+            return Err(Failure::WouldWait);
         }
         self.begin_exec();
         Ok(())
@@ -184,7 +184,7 @@ impl View<'_> {
         if self.store.layout == Layout::Raw {
             return Err(not_in_raw_mode(&format!("a value of the type {}", value_type.name())));
         }
-        let can_wait = self.scratch.can_wait;
+        let can_wait = self.scratch.can_wait();
         let number = self.store.object_numbers.allocate(&self.store.backend, can_wait)?;
         Ok(Object::new(value_type, number))
     }
@@ -343,7 +343,7 @@ impl View<'_> {
         options.upper_bound = Some(bounds.upper());
         let iter = self.base_iter(&options)?;
         Ok(match self.unchanged_since {
-            Some(stamp) if !self.scratch.can_wait => iter.keep(&self.scratch.iter_place, stamp, options),
+            Some(stamp) if !self.scratch.can_wait() => iter.keep(&self.scratch.iter_place, stamp, options),
             _ => iter,
         })
     }

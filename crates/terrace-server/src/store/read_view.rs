@@ -89,7 +89,7 @@ impl View<'_> {
         read: impl FnOnce(&[u8], Option<u64>) -> T,
     ) -> CommandResult<Option<Option<T>>> {
         let &ViewData::Database(db) = &self.data else { return Ok(None) };
-        if self.scratch.can_wait || self.reports_misses {
+        if self.scratch.can_wait() || self.reports_misses {
             return Ok(None);
         }
         self.set_record_key(database, key)?;
@@ -118,7 +118,7 @@ impl View<'_> {
         mut read: impl FnMut(bool, Option<&[u8]>) -> CommandResult,
     ) -> CommandResult<bool> {
         let &ViewData::Database(db) = &self.data else { return Ok(false) };
-        if self.scratch.can_wait || self.reports_misses {
+        if self.scratch.can_wait() || self.reports_misses {
             return Ok(false);
         }
         let now_ms = self.now_ms();
@@ -170,7 +170,7 @@ impl View<'_> {
             return Ok(self.stored_value()?.map(|value| read(&value)));
         };
         let record_key = &self.scratch.record_key;
-        let value = if self.scratch.can_wait {
+        let value = if self.scratch.can_wait() {
             db.get_borrowed(record_key, &self.read, read)?
         } else {
             db.try_get_borrowed(record_key, &self.read, read)?
@@ -236,7 +236,7 @@ impl View<'_> {
             return Ok(written.map(|value| StoredValue::Copied(value.to_vec())));
         }
         Ok(match &mut self.data {
-            ViewData::Database(db) if self.scratch.can_wait => {
+            ViewData::Database(db) if self.scratch.can_wait() => {
                 db.get_pinned_with(record_key, &self.read)?.map(StoredValue::Pinned)
             }
             ViewData::Database(db) => db.try_get(record_key, &self.read)?.map(StoredValue::Pinned),
@@ -249,7 +249,7 @@ impl View<'_> {
     /// caller has to use [`View::get`].
     pub(super) fn string_expiry(&mut self, database: u8, key: &[u8]) -> CommandResult<Option<Option<u64>>> {
         let &ViewData::Database(db) = &self.data else { return Ok(None) };
-        if self.scratch.can_wait {
+        if self.scratch.can_wait() {
             return Ok(None);
         }
         self.set_record_key(database, key)?;

@@ -10,13 +10,24 @@ use super::record_keys::RecordKeys;
 use super::series::Series;
 use super::series_scan::SeriesScan;
 
+/// Commands that a thread may run. Each row includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Allowed {
+    /// Those that neither wait for storage nor are long.
+    Short,
+    /// Those that may wait for storage.
+    Waiting,
+    /// Those that take much time or memory.
+    Long,
+}
+
 /// Memory of a thread that its commands reuse, and the rights of the thread.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     /// Slot of the thread in the gate.
     pub(crate) slot: usize,
-    /// True if the thread may wait for storage.
-    pub(crate) can_wait: bool,
+    /// Commands that the thread may run now.
+    pub(crate) allowed: Allowed,
     /// True for the thread that runs scripts.
     pub(crate) is_script_thread: bool,
     pub(super) batch: WriteBatch,
@@ -36,10 +47,10 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     /// Creates the memory of the thread with the gate's slot `slot`.
-    pub(crate) fn new(slot: usize, can_wait: bool) -> Scratch {
+    pub(crate) fn new(slot: usize, allowed: Allowed) -> Scratch {
         Scratch {
             slot,
-            can_wait,
+            allowed,
             is_script_thread: false,
             batch: WriteBatch::new(),
             series: Series::default(),
@@ -56,6 +67,16 @@ impl Scratch {
 
     /// Creates the memory of the script thread.
     pub(crate) fn new_for_scripts(slot: usize) -> Scratch {
-        Scratch { is_script_thread: true, ..Scratch::new(slot, true) }
+        Scratch { is_script_thread: true, ..Scratch::new(slot, Allowed::Long) }
+    }
+
+    /// True if the thread may wait for storage.
+    pub(crate) fn can_wait(&self) -> bool {
+        self.allowed >= Allowed::Waiting
+    }
+
+    /// True if the thread may run long commands.
+    pub(crate) fn can_run_long(&self) -> bool {
+        self.allowed >= Allowed::Long
     }
 }

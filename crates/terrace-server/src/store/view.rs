@@ -159,7 +159,7 @@ impl<'a> View<'a> {
     pub(crate) fn position(&mut self) -> CommandResult<u64> {
         match &mut self.data {
             ViewData::Store(transaction) => {
-                transaction.begin(self.scratch.can_wait)?;
+                transaction.begin(self.scratch.can_wait())?;
                 transaction.position()
             }
             _ => Ok(self.store.db()?.snapshot().sequence()),
@@ -189,7 +189,7 @@ impl<'a> View<'a> {
             return Ok(spaces[index]);
         }
         match &mut self.data {
-            ViewData::Store(transaction) => Ok(transaction.begin(self.scratch.can_wait)?[index]),
+            ViewData::Store(transaction) => Ok(transaction.begin(self.scratch.can_wait())?[index]),
             _ => Ok(self.store.namespaces.space(database)),
         }
     }
@@ -198,7 +198,7 @@ impl<'a> View<'a> {
     pub(super) fn spaces(&mut self) -> CommandResult<Spaces> {
         match (&self.effects.spaces, &mut self.data) {
             (Some(spaces), _) => Ok(*spaces),
-            (None, ViewData::Store(transaction)) => Ok(*transaction.begin(self.scratch.can_wait)?),
+            (None, ViewData::Store(transaction)) => Ok(*transaction.begin(self.scratch.can_wait())?),
             (None, _) => Ok(self.store.namespaces.all()),
         }
     }
@@ -438,7 +438,7 @@ impl<'a> View<'a> {
                 transaction.raw_iter_with(&options)?.into()
             }
             ViewData::Store(transaction) => {
-                transaction.begin(self.scratch.can_wait)?;
+                transaction.begin(self.scratch.can_wait())?;
                 let start = options.lower_bound.clone().unwrap_or_default();
                 transaction.iter(&StoreRange { start, end: options.upper_bound.clone() })?.into()
             }

@@ -14,7 +14,7 @@ impl View<'_> {
     ///
     /// # Errors
     ///
-    /// [`Failure::NeedsSlowPool`] if the write would stall and this thread may not wait. Nothing is
+    /// [`Failure::WouldWait`] if the write would stall and this thread may not wait. Nothing is
     /// written after an error.
     pub(crate) fn commit(&mut self) -> CommandResult<bool> {
         let is_written = self.write_all()?;
@@ -96,7 +96,7 @@ impl View<'_> {
 
     fn write_batch(&self, db: &Db) -> CommandResult {
         let batch = &self.scratch.batch;
-        if self.scratch.can_wait {
+        if self.scratch.can_wait() {
             return Ok(db.write(batch)?);
         }
         match db.try_write(batch, &WriteOptions::DEFAULT) {

@@ -85,10 +85,21 @@ fn released_memory_lowers_the_next_check() {
 #[test]
 fn database_with_most_open_tables_closes_some() {
     let budget = SharedBudget::new(128 * MB);
-    let [(small, _small), (large, _large)] = [10, 40].map(|size| user(&budget, 0, size * MB));
-    assert_eq!(budget.table_limit(), 48 * MB);
+    let [(small, _small), (large, _large)] = [10, 80].map(|size| user(&budget, 0, size * MB));
+    assert_eq!(budget.table_limit(), 88 * MB);
     budget.close_excess_tables();
-    assert_eq!([small, large].map(|user| user.table_bytes() / MB), [10, 38]);
+    assert_eq!([small, large].map(|user| user.table_bytes() / MB), [10, 78]);
+}
+
+#[test]
+fn growing_memtables_take_memory_back_from_tables() {
+    let budget = SharedBudget::new(128 * MB);
+    let [(writer, own), (reader, _reader)] =
+        [(60, 0), (0, 88)].map(|(memtable, tables)| user(&budget, memtable * MB, tables * MB));
+    own.should_flush_early(60 * MB, 61 * MB);
+    assert_eq!([writer, reader].map(|user| user.table_bytes() / MB), [0, 52]);
+    budget.reserve_memtable(100 * MB);
+    assert_eq!(budget.table_limit(), 48 * MB);
 }
 
 #[test]
@@ -108,6 +119,9 @@ fn block_cache_grows_with_the_databases_and_shrinks_with_their_tables() {
     assert_eq!(available(&small), 54);
     small.release_table(10 * MB);
     assert_eq!(available(&small), 64);
+    small.reserve_table(88 * MB);
+    assert_eq!(available(&small), 16);
+    small.release_table(88 * MB);
 }
 
 #[test]

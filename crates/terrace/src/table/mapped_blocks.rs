@@ -169,7 +169,11 @@ impl MappedBlocks {
 
     fn get_or_allocate_slot(&self, index: usize) -> Option<&RestartIndexSlot> {
         let chunk = self.slots.get(index / SLOTS_PER_CHUNK)?;
-        let chunk = chunk.get().unwrap_or_else(|| self.allocate_chunk(chunk));
+        let chunk = match chunk.get() {
+            Some(chunk) => chunk,
+            None if !self.memory.has_spare() => return None,
+            None => self.allocate_chunk(chunk),
+        };
         chunk.slots.get(index % SLOTS_PER_CHUNK)
     }
 
@@ -347,5 +351,19 @@ mod tests {
             assert!(mapped.replace(&block(range)).is_err());
         }
         assert!(mapped.replace(&block(90..100)).is_ok());
+    }
+
+    /// Restart indexes must not close tables that lookups need.
+    #[test]
+    fn slots_take_only_spare_memory() {
+        let fs = MemFs::new();
+        fs.create(Path::new("/table")).unwrap().close().unwrap();
+        let file = fs.open_random_access(Path::new("/table"), AccessMode::Mmap).unwrap();
+        let memory = Arc::new(TableMemory::new(10_000, None));
+        let blocks = MappedBlocks::new(&file, 2 * SLOTS_PER_CHUNK, &memory).unwrap();
+        assert!(blocks.get_or_allocate_slot(0).is_some());
+        let _tables = memory.reserve(7_500 - memory.usage());
+        assert!(blocks.get_or_allocate_slot(1).is_some());
+        assert!(blocks.get_or_allocate_slot(SLOTS_PER_CHUNK).is_none());
     }
 }

@@ -49,6 +49,16 @@ impl TableMemory {
         shared.or((self.limit < usize::MAX).then_some(self.limit))
     }
 
+    /// Returns true if open tables may take memory that only makes lookups faster. Beyond three
+    /// quarters of the limit, it would soon close other tables.
+    pub(super) fn has_spare(&self) -> bool {
+        let (usage, limit) = match &self.budget {
+            Some(budget) => (budget.table_bytes(), budget.table_limit()),
+            None => (self.usage(), self.limit),
+        };
+        usage < limit / 4 * 3
+    }
+
     /// Closes tables of some database if those of all databases exceed the shared budget. The
     /// caller holds no lock of a table cache.
     pub(super) fn close_excess_of_shared_budget(&self) {

@@ -139,7 +139,7 @@ impl SortedSet {
         is_reverse: bool,
     ) -> CommandResult<ScoreScan> {
         let scan = view.members_between(&self.object, begin, Some(end), is_reverse)?;
-        Ok(ScoreScan { scan, examined: 0, can_wait: view.scratch.can_wait })
+        Ok(ScoreScan { scan, examined: 0, can_run_long: view.scratch.can_run_long() })
     }
 }
 
@@ -147,7 +147,7 @@ impl SortedSet {
 pub(super) struct ScoreScan {
     scan: MemberScan,
     examined: u64,
-    can_wait: bool,
+    can_run_long: bool,
 }
 
 impl ScoreScan {
@@ -158,8 +158,8 @@ impl ScoreScan {
     /// A record is damaged, or a worker has read too many members.
     pub(super) fn next(&mut self) -> CommandResult<Option<(f64, &[u8])>> {
         self.examined += 1;
-        if self.examined > super::MAX_MEMBERS_ON_WORKER && !self.can_wait {
-            return Err(Failure::NeedsSlowPool);
+        if self.examined > super::MAX_MEMBERS_ON_WORKER && !self.can_run_long {
+            return Err(Failure::IsLong);
         }
         let Some((suffix, _)) = self.scan.next()? else { return Ok(None) };
         let parts = suffix.get(1..).and_then(|rest| rest.split_first_chunk::<8>());

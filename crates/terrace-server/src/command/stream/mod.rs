@@ -159,24 +159,24 @@ impl Stream {
 struct BoundedScan {
     scan: Option<MemberScan>,
     examined: u64,
-    can_wait: bool,
+    can_run_long: bool,
 }
 
 impl BoundedScan {
     fn empty() -> BoundedScan {
-        BoundedScan { scan: None, examined: 0, can_wait: true }
+        BoundedScan { scan: None, examined: 0, can_run_long: true }
     }
 
     fn new(view: &mut View<'_>, object: &Object, range: &MemberRange) -> CommandResult<BoundedScan> {
         let scan = Some(view.members(object, range)?);
-        Ok(BoundedScan { scan, examined: 0, can_wait: view.scratch.can_wait })
+        Ok(BoundedScan { scan, examined: 0, can_run_long: view.scratch.can_run_long() })
     }
 
     fn next(&mut self) -> CommandResult<Option<(&[u8], &[u8])>> {
         let Some(scan) = &mut self.scan else { return Ok(None) };
         self.examined += 1;
-        if self.examined > super::MAX_MEMBERS_ON_WORKER && !self.can_wait {
-            return Err(Failure::NeedsSlowPool);
+        if self.examined > super::MAX_MEMBERS_ON_WORKER && !self.can_run_long {
+            return Err(Failure::IsLong);
         }
         scan.next()
     }

@@ -76,11 +76,11 @@ impl<'a> StoreTransaction<'a> {
     pub(in crate::store) fn begin(&mut self, can_wait: bool) -> CommandResult<&Spaces> {
         if self.begun.is_none() {
             if !can_wait {
-                return Err(Failure::NeedsSlowPool);
+                return Err(Failure::WouldWait);
             }
             self.begun = Some(self.new_transaction()?);
         }
-        self.begun.as_ref().map(|(_, spaces)| spaces).ok_or(Failure::NeedsSlowPool)
+        self.begun.as_ref().map(|(_, spaces)| spaces).ok_or(Failure::WouldWait)
     }
 
     fn new_transaction(&mut self) -> CommandResult<(Transaction<'a>, Spaces)> {
@@ -112,7 +112,7 @@ impl<'a> StoreTransaction<'a> {
 
     fn transaction(&mut self) -> CommandResult<&mut Transaction<'a>> {
         self.begin(true)?;
-        self.begun.as_mut().map(|(transaction, _)| transaction).ok_or(Failure::NeedsSlowPool)
+        self.begun.as_mut().map(|(transaction, _)| transaction).ok_or(Failure::WouldWait)
     }
 
     /// Position of the snapshot.
@@ -179,7 +179,7 @@ impl<'a> StoreTransaction<'a> {
     /// Ends the transaction without a commit, and returns its snapshot.
     pub(in crate::store) fn take_snapshot(&mut self) -> CommandResult<Box<dyn StoreSnapshot>> {
         self.begin(true)?;
-        let begun = self.begun.take().ok_or(Failure::NeedsSlowPool)?;
+        let begun = self.begun.take().ok_or(Failure::WouldWait)?;
         Ok(begun.0.into_snapshot())
     }
 }

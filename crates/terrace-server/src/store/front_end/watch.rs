@@ -72,7 +72,7 @@ impl View<'_> {
     /// The store does not answer.
     pub(crate) fn note_new_watched_key(&mut self, watches: &[StoreWatch], mark: &Mark) -> CommandResult {
         // A command that may not wait reads nothing from a store.
-        if self.scratch.can_wait && self.has_new_watched_key(watches)? {
+        if self.scratch.can_wait() && self.has_new_watched_key(watches)? {
             mark.store(true, Ordering::SeqCst);
         }
         Ok(())
