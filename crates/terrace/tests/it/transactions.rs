@@ -231,6 +231,18 @@ fn repeated_scans_take_no_more_memory() {
     }
 }
 
+#[test]
+fn savepoints_count_as_memory() {
+    let db = open();
+    let mut transaction = db.begin(&serializable().memory(10_000));
+    let savepoints: Vec<_> = (0..1_000).map(|_| transaction.savepoint()).collect();
+    let refused = transaction.put("a", "");
+    assert!(matches!(refused, Err(Error::TransactionTooLarge { limit: 10_000, .. })), "{refused:?}");
+    transaction.rollback_to(savepoints[10]).unwrap();
+    transaction.put("a", "").unwrap();
+    transaction.commit().unwrap();
+}
+
 /// Order that does not distinguish capital letters.
 #[derive(Debug)]
 struct WithoutCase;
