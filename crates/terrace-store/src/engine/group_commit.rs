@@ -233,12 +233,13 @@ impl<L> GroupCommit<L> {
             }
             let lane = queue.free_lanes.pop_front().flatten();
             drop(queue);
-            let (lane, outcomes) =
-                commit(lane, group.iter().map(|queued| Arc::clone(&queued.write)).collect());
+            let writes = group.iter().map(|queued| Arc::clone(&queued.write)).collect();
+            let mut guard = GroupGuard::new(self, group);
+            let committed = commit(lane, writes);
+            guard.lane = committed.0;
+            guard.outcomes = committed.1;
+            drop(guard);
             queue = self.queue.lock();
-            queue.finish(&group, outcomes);
-            queue.free_lanes.push_back(lane);
-            self.changed.notify_all();
         }
     }
 
@@ -299,6 +300,32 @@ impl<L> GroupCommit<L> {
         }
         queue.in_flight.extend(group.iter().map(|queued| Arc::clone(&queued.write)));
         group
+    }
+}
+
+/// Group on its way. Drop publishes its outcomes, also if the commit panics: the other writers of
+/// the group wait for them.
+struct GroupGuard<'a, L> {
+    groups: &'a GroupCommit<L>,
+    group: Vec<Arc<QueuedWrite>>,
+    /// Lane for the next group.
+    lane: Option<L>,
+    outcomes: Vec<Result<Position>>,
+}
+
+impl<L> GroupGuard<'_, L> {
+    fn new(groups: &GroupCommit<L>, group: Vec<Arc<QueuedWrite>>) -> GroupGuard<'_, L> {
+        let unknown = Error::CommitUnknown("the thread that committed the group has panicked".into());
+        GroupGuard { groups, lane: None, outcomes: vec![Err(unknown); group.len()], group }
+    }
+}
+
+impl<L> Drop for GroupGuard<'_, L> {
+    fn drop(&mut self) {
+        let mut queue = self.groups.queue.lock();
+        queue.finish(&self.group, std::mem::take(&mut self.outcomes));
+        queue.free_lanes.push_back(self.lane.take());
+        self.groups.changed.notify_all();
     }
 }
 
@@ -471,6 +498,44 @@ mod tests {
     fn parts_of_a_group() {
         assert_eq!(halves(2..7), [4..7, 2..4]);
         assert_eq!(halves(2..4), [3..4, 2..3]);
+    }
+
+    /// Two writers wait while all lanes are in use. One of them commits for both, and panics.
+    #[test]
+    fn panic_in_a_commit_reaches_the_other_writers_of_the_group() {
+        let groups = groups(Duration::from_secs(60), Comparison::Reads);
+        let entered = Barrier::new(LANES + 1);
+        let left = Barrier::new(LANES + 1);
+        scope(|scope| {
+            for slow in ["a", "b", "c", "d"] {
+                let groups = &groups;
+                let entered = &entered;
+                let left = &left;
+                scope.spawn(move || {
+                    groups.write(write(slow, ""), |lane, _| {
+                        entered.wait();
+                        left.wait();
+                        (lane, vec![Ok(9)])
+                    })
+                });
+            }
+            entered.wait();
+            let writers = ["l", "m"].map(|key| {
+                let groups = &groups;
+                scope.spawn(move || groups.write(write(key, ""), |_, _| panic!("planned")))
+            });
+            while groups.queue.lock().waiting.len() < writers.len() {
+                std::thread::yield_now();
+            }
+            left.wait();
+            let outcomes = writers.map(|writer| writer.join().ok());
+            assert_eq!(outcomes.iter().flatten().count(), 1, "{outcomes:?}");
+            let outcome = outcomes.into_iter().flatten().next().unwrap();
+            assert!(matches!(outcome, Err(Error::CommitUnknown(_))), "{outcome:?}");
+        });
+        for _ in 0..2 * LANES {
+            groups.write(write("n", ""), |lane, _| (lane, vec![Ok(10)])).unwrap();
+        }
     }
 
     #[test]

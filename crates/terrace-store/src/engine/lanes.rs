@@ -22,6 +22,20 @@ pub(super) struct Lanes<L> {
     changed: Condvar,
 }
 
+/// Lane in use. Drop gives it back, also if the commit panics.
+struct LaneGuard<'a, L> {
+    lanes: &'a Lanes<L>,
+    /// Lane for the next transaction.
+    lane: Option<L>,
+}
+
+impl<L> Drop for LaneGuard<'_, L> {
+    fn drop(&mut self) {
+        self.lanes.free.lock().push_back(self.lane.take());
+        self.lanes.changed.notify_one();
+    }
+}
+
 /// Error of a write that has waited for `max_wait`.
 pub(super) fn no_free_lane(max_wait: Duration) -> Error {
     Error::Busy(format!("no transaction of this client has ended within {} seconds", max_wait.as_secs()))
@@ -40,10 +54,11 @@ impl<L> Lanes<L> {
     ///
     /// [`Error::Busy`] if no lane is free in time. Otherwise those of `commit`.
     pub(super) fn with_lane<T>(&self, commit: impl FnOnce(Option<L>) -> (Option<L>, Result<T>)) -> Result<T> {
-        let (lane, outcome) = commit(self.take()?);
-        self.free.lock().push_back(lane);
-        self.changed.notify_one();
-        outcome
+        let lane = self.take()?;
+        let mut guard = LaneGuard { lanes: self, lane: None };
+        let committed = commit(lane);
+        guard.lane = committed.0;
+        committed.1
     }
 
     fn take(&self) -> Result<Option<L>> {
@@ -91,6 +106,18 @@ mod tests {
             used.push(lane.unwrap());
         }
         assert_eq!(used, [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn commit_that_panics_gives_its_lane_back() {
+        let lanes: Lanes<u32> = Lanes::new(Duration::ZERO);
+        for _ in 0..2 * COUNT {
+            let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                lanes.with_lane(|_| -> (Option<u32>, Result<()>) { panic!("planned") })
+            }));
+            assert!(caught.is_err());
+        }
+        lanes.with_lane(|lane| (lane, Ok(()))).unwrap();
     }
 
     /// Enters `count` lanes at the same time, and calls `body` meanwhile.

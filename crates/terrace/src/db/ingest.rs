@@ -19,6 +19,7 @@
 //! The files have the names of temporary files until all of them are complete. So neither a repair
 //! nor LevelDB takes the files of an unfinished load for tables. Every open removes them.
 
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -220,9 +221,11 @@ impl DbInner {
         let _guard = PoisonOnPanic::new(self, |_| ());
         let keys = tables.iter().map(|new| {
             let file = &new.table.file;
-            (file.smallest.user_key().to_vec(), file.largest.user_key().to_vec())
+            let bounds = [file.smallest.user_key(), file.largest.user_key()];
+            let [begin, end] = bounds.map(|key| Bound::Included(key.to_vec()));
+            (begin, end)
         });
-        let watched = WatchedKeys::of_disjoint_ranges(self.comparator.user_comparator(), keys.collect());
+        let watched = WatchedKeys::new(self.comparator.user_comparator(), Vec::new(), keys.collect());
         let not_applied = CommitError::NotApplied;
         let mut watch = self.watch(watched).map_err(not_applied)?;
         self.wait_until_applied(watch.last_sequence()).map_err(not_applied)?;

@@ -13,6 +13,7 @@ mod hidden_versions;
 mod level_iter;
 mod merging_iter;
 mod prefetch;
+mod range_bound;
 mod read_sample;
 
 pub(crate) use bounds::{IterBounds, is_after_begin, is_before_end};
@@ -23,4 +24,5 @@ pub(crate) use entries::IterSource;
 pub(crate) use entries::copy_entry;
 pub(crate) use level_iter::{LevelIter, SortedRun};
 pub(crate) use merging_iter::{ChildIter, MergingIter};
+pub(crate) use range_bound::RangeBound;
 pub(crate) use read_sample::{IterObserver, READ_BYTES_PERIOD};

@@ -71,16 +71,16 @@ impl KeyLock {
         }
     }
 
-    /// Returns the transactions for which a request before position `position` of the queue waits.
-    fn blockers(&self, transaction: TransactionId, mode: KeyLockMode, position: usize) -> Vec<TransactionId> {
-        let holders = self.holders.iter();
+    /// Returns the transactions for which a request at position `position` of the queue may wait:
+    /// all holders and all earlier requests.
+    ///
+    /// A shared request counts the shared ones, too, because they may become exclusive during its
+    /// wait. They never cause a false deadlock: the exclusive request between them and this one
+    /// waits for them.
+    fn blockers(&self, transaction: TransactionId, position: usize) -> Vec<TransactionId> {
         let earlier = self.waiters.iter().take(position);
-        holders
-            .chain(earlier)
-            .filter(|(_, other)| mode == KeyLockMode::Exclusive || *other == KeyLockMode::Exclusive)
-            .map(|(other, _)| *other)
-            .filter(|other| *other != transaction)
-            .collect()
+        let others = self.holders.iter().chain(earlier).map(|(other, _)| *other);
+        others.filter(|other| *other != transaction).collect()
     }
 
     /// Grants the requests at the front of the queue that fit the holders.
@@ -142,7 +142,7 @@ impl LockManager {
         }
         // A holder that extends its lock would wait for itself after other requests.
         let position = if held.is_some() { 0 } else { lock.waiters.len() };
-        if !self.graph.add(transaction, lock.blockers(transaction, mode, position)) {
+        if !self.graph.add(transaction, lock.blockers(transaction, position)) {
             return Err(Error::Deadlock { key: key.to_vec() });
         }
         lock.waiters.insert(position, (transaction, mode));
@@ -180,5 +180,50 @@ impl LockManager {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::{scope, yield_now};
+
+    use terrace_env::{ManualClock, SystemClock};
+
+    use super::*;
+
+    fn wait_for_requests(manager: &LockManager, key: &[u8], count: usize) {
+        while manager.shard(key).get(key).is_none_or(|lock| lock.waiters.len() < count) {
+            yield_now();
+        }
+    }
+
+    /// Symptom: a deadlock lasted until the timeout. Cause: a shared request waited after an
+    /// exclusive one. A shared holder extended its lock, and the exclusive request ended. Then the
+    /// graph did not know for whom the shared request waited.
+    #[test]
+    fn deadlock_after_the_timeout_of_another_request() {
+        let manager = LockManager::new();
+        let [holder, exclusive, shared] = [(); 3].map(|()| manager.new_transaction());
+        let lock = |transaction, key, mode| {
+            manager.lock(transaction, key, mode, Duration::from_secs(5), &SystemClock)
+        };
+        let clock = ManualClock::default();
+        lock(holder, b"a", KeyLockMode::Shared).unwrap();
+        lock(shared, b"b", KeyLockMode::Exclusive).unwrap();
+        let timeout = Duration::from_millis(5);
+        scope(|scope| {
+            let first =
+                scope.spawn(|| manager.lock(exclusive, b"a", KeyLockMode::Exclusive, timeout, &clock));
+            wait_for_requests(&manager, b"a", 1);
+            let second = scope.spawn(|| lock(shared, b"a", KeyLockMode::Shared));
+            wait_for_requests(&manager, b"a", 2);
+            lock(holder, b"a", KeyLockMode::Exclusive).unwrap();
+            clock.advance(timeout);
+            assert!(matches!(first.join().unwrap(), Err(Error::LockTimeout { .. })));
+            let outcome = lock(holder, b"b", KeyLockMode::Exclusive);
+            assert!(matches!(outcome, Err(Error::Deadlock { .. })), "{outcome:?}");
+            manager.unlock_all(holder, [b"a".as_slice()].into_iter());
+            assert!(second.join().unwrap().unwrap());
+        });
     }
 }

@@ -10,6 +10,7 @@
 //! All isolation rests on [`Db::write_if`]. Locks only make conflicts rare.
 
 mod key_locks;
+mod key_order;
 pub(crate) mod lock_manager;
 mod read_set;
 mod transaction;

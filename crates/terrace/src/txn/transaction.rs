@@ -334,8 +334,8 @@ impl Transaction {
     /// ```
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let is_own = self.locks.as_ref().is_some_and(|locks| locks.id() == savepoint.transaction);
-        let index = self.savepoints.iter().position(|(number, _)| *number == savepoint.number);
-        let Some(index) = index.filter(|_| is_own) else {
+        let index = self.savepoints.binary_search_by_key(&savepoint.number, |(number, _)| *number);
+        let Some(index) = index.ok().filter(|_| is_own) else {
             let message = "savepoint of another transaction, or removed by an earlier rollback";
             return Err(Error::InvalidArgument(message.into()));
         };
@@ -461,7 +461,8 @@ impl Transaction {
     }
 
     fn check_memory(&self, more: usize) -> Result<()> {
-        let used = self.writes.memory_usage() + self.reads.memory_usage();
+        let savepoints = size_of_val(self.savepoints.as_slice());
+        let used = self.writes.memory_usage() + self.reads.memory_usage() + savepoints;
         let bytes = used.saturating_add(more);
         match bytes > self.options.memory {
             true => Err(Error::TransactionTooLarge { bytes, limit: self.options.memory }),

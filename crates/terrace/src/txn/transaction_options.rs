@@ -39,7 +39,8 @@ pub struct TransactionOptions {
     pub lock_timeout: Duration,
     /// Maximum number of runs by [`Db::transact`], at least 1. Default: 100.
     pub attempts: u32,
-    /// Maximum size of the reads and writes in memory, in bytes. Default: 64 MiB.
+    /// Maximum size of the reads, writes and savepoints in memory, in bytes. Scans that overlap
+    /// count once. Locks do not count. Default: 64 MiB.
     pub memory: usize,
     /// Returns from the commit only after the writes are durable. Default: false.
     pub sync: bool,

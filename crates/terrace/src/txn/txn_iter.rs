@@ -12,7 +12,7 @@ use std::ops::Bound;
 use terrace_format::comparator::Comparator;
 
 use super::read_set::{ReadRange, ReadRanges};
-use super::write_set::WriteSet;
+use super::write_set::{OwnWrite, WriteSet, key_of, value_of};
 use crate::error::{Error, Result};
 use crate::iterator::{DbIterator, IterBounds, copy_entry};
 use crate::sync::{Arc, Mutex};
@@ -73,16 +73,24 @@ enum MergeDirection {
     Backward,
 }
 
-/// Records which range the iterator has read.
+/// Records which ranges the iterator has read.
 pub(super) struct RangeRecorder {
     pub(super) ranges: Arc<Mutex<ReadRanges>>,
-    /// Index of the current range.
+    /// Index of the iterator in `ranges`. None before its first seek.
     pub(super) current: Option<usize>,
     /// True if the iterator is at the edge of the range to which it moves, so that each step
     /// extends the range. Saves a comparison for each entry.
     pub(super) is_at_edge: bool,
     /// Maximum size of all ranges of the transaction in bytes.
     pub(super) limit: usize,
+}
+
+impl Drop for RangeRecorder {
+    fn drop(&mut self) {
+        if let Some(index) = self.current {
+            self.ranges.lock().end_iterator(index);
+        }
+    }
 }
 
 impl TransactionIterator {
@@ -128,7 +136,7 @@ impl TransactionIterator {
         match self.position {
             MergePosition::AtBase => self.base.value(),
             MergePosition::AtOwn => {
-                self.own.as_ref().and_then(|own| self.writes.write_at(own.offset)).unwrap_or_default()
+                self.own.as_ref().and_then(|own| self.own_value(own.offset)).unwrap_or_default()
             }
             MergePosition::Invalid => &[],
         }
@@ -220,10 +228,12 @@ impl TransactionIterator {
             (_, MergeDirection::Forward) => {
                 let key = self.key().to_vec();
                 self.base.seek(&key);
-                if self.base.valid() {
-                    self.base.prev()
-                } else {
-                    self.base.seek_to_last()
+                if !self.base.valid() {
+                    self.base.seek_to_last();
+                }
+                // More than one step if the seek passed over a block that is now readable.
+                while self.base.valid() && self.comparator.compare(self.base.key(), &key).is_ge() {
+                    self.base.prev();
                 }
                 self.own = self.last_own(Bound::Excluded(key));
                 self.direction = MergeDirection::Backward;
@@ -295,16 +305,22 @@ impl TransactionIterator {
     fn first_own(&self, begin: Bound<Vec<u8>>) -> Option<OwnEntry> {
         let found =
             self.writes.first(begin.as_ref().map(Vec::as_slice), self.upper.as_ref().map(Vec::as_slice));
-        found.map(|found| self.own_entry(found))
+        self.own_entry(found?)
     }
 
     fn last_own(&self, end: Bound<Vec<u8>>) -> Option<OwnEntry> {
         let found = self.writes.last(self.lower.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
-        found.map(|found| self.own_entry(found))
+        self.own_entry(found?)
     }
 
-    fn own_entry(&self, (key, offset): (&[u8], usize)) -> OwnEntry {
-        OwnEntry { key: key.to_vec(), offset, is_tombstone: self.writes.write_at(offset).is_none() }
+    fn own_entry(&self, offset: usize) -> Option<OwnEntry> {
+        let operation = self.writes.operation_at(offset)?;
+        let is_tombstone = value_of(operation).is_none();
+        Some(OwnEntry { key: key_of(operation).to_vec(), offset, is_tombstone })
+    }
+
+    fn own_value(&self, offset: usize) -> OwnWrite<'_> {
+        self.writes.operation_at(offset).and_then(value_of)
     }
 
     /// Starts a new range after a seek. None is the current position, or the end of the bounds.
@@ -314,7 +330,7 @@ impl TransactionIterator {
         let begin = begin.or_else(|| position.clone()).unwrap_or_else(|| self.lower.clone());
         let end = end.or(position).unwrap_or_else(|| self.upper.clone());
         let mut ranges = recorder.ranges.lock();
-        let index = ranges.add(ReadRange { begin, end });
+        let index = ranges.begin(recorder.current, ReadRange { begin, end }, &self.comparator);
         let bytes = ranges.memory_usage();
         drop(ranges);
         let limit = recorder.limit;

@@ -3,6 +3,9 @@
 //! A transaction waits for at most one lock at a time. It holds its locks until its end, so an edge
 //! to a transaction stays true until that transaction has ended. An edge to an ended transaction is
 //! harmless, because that one waits for no lock.
+//!
+//! The edges of a transaction do not change during its wait. They name all transactions that may
+//! get the lock before it, and no other one can: only a holder may pass the queue.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,13 +1,13 @@
 //! Write set: the operations of a transaction, in their order and by key.
 
 use std::cell::Cell;
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::{Bound, Deref};
 
 use terrace_format::batch::{BatchOp, WriteBatch};
 use terrace_format::comparator::Comparator;
 
+use super::key_order::OrderedKey;
 use crate::sync::Arc;
 
 /// Number of operations that a search reads one by one. Beyond it, an index is faster.
@@ -57,33 +57,6 @@ pub(super) struct WriteSetLength {
     bytes: usize,
     operations: usize,
 }
-
-/// User key in the order of the comparator of its database.
-#[derive(Clone)]
-struct OrderedKey {
-    comparator: Arc<dyn Comparator>,
-    bytes: Vec<u8>,
-}
-
-impl Ord for OrderedKey {
-    fn cmp(&self, other: &OrderedKey) -> Ordering {
-        self.comparator.compare(&self.bytes, &other.bytes)
-    }
-}
-
-impl PartialOrd for OrderedKey {
-    fn partial_cmp(&self, other: &OrderedKey) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for OrderedKey {
-    fn eq(&self, other: &OrderedKey) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for OrderedKey {}
 
 impl SharedWriteSet {
     /// Returns an empty write set.
@@ -214,30 +187,30 @@ impl WriteSet {
     }
 
     /// Returns the operation at `offset`, which [`WriteSet::first`] or [`WriteSet::last`] returned.
-    pub(super) fn write_at(&self, offset: usize) -> OwnWrite<'_> {
-        self.batch.iter_from(offset).next().and_then(value_of)
+    pub(super) fn operation_at(&self, offset: usize) -> Option<BatchOp<'_>> {
+        self.batch.iter_from(offset).next()
     }
 
-    /// Returns the first key within the bounds, and the offset of its last operation. The set has
-    /// an index.
-    pub(super) fn first(&self, begin: Bound<&[u8]>, end: Bound<&[u8]>) -> Option<(&[u8], usize)> {
-        self.entry(begin, end, |mut range| range.next())
+    /// Returns the offset of the last operation of the first key within the bounds. The set has an
+    /// index. The operation has the key, too: the index may have other bytes of an equal one.
+    pub(super) fn first(&self, begin: Bound<&[u8]>, end: Bound<&[u8]>) -> Option<usize> {
+        self.offset(begin, end, |mut offsets| offsets.next())
     }
 
-    /// Returns the last key within the bounds, and the offset of its last operation. The set has an
-    /// index.
-    pub(super) fn last(&self, begin: Bound<&[u8]>, end: Bound<&[u8]>) -> Option<(&[u8], usize)> {
-        self.entry(begin, end, |mut range| range.next_back())
+    /// Returns the offset of the last operation of the last key within the bounds, like
+    /// [`WriteSet::first`].
+    pub(super) fn last(&self, begin: Bound<&[u8]>, end: Bound<&[u8]>) -> Option<usize> {
+        self.offset(begin, end, |mut offsets| offsets.next_back())
     }
 
-    fn entry<'a>(
+    fn offset<'a>(
         &'a self,
         begin: Bound<&[u8]>,
         end: Bound<&[u8]>,
         take: impl FnOnce(
             std::collections::btree_map::Range<'a, OrderedKey, usize>,
         ) -> Option<(&'a OrderedKey, &'a usize)>,
-    ) -> Option<(&'a [u8], usize)> {
+    ) -> Option<usize> {
         let index = self.index.as_ref()?;
         if let (
             Bound::Included(first) | Bound::Excluded(first),
@@ -249,8 +222,7 @@ impl WriteSet {
             return None;
         }
         let ordered = |key: &[u8]| index.ordered_key(key);
-        let (key, offset) = take(index.offsets.range((begin.map(ordered), end.map(ordered))))?;
-        Some((&key.bytes, *offset))
+        take(index.offsets.range((begin.map(ordered), end.map(ordered)))).map(|(_, offset)| *offset)
     }
 }
 
@@ -267,7 +239,8 @@ pub(super) fn key_of(operation: BatchOp<'_>) -> &[u8] {
     }
 }
 
-fn value_of(operation: BatchOp<'_>) -> OwnWrite<'_> {
+/// Returns the value of `operation`, or None for a tombstone.
+pub(super) fn value_of(operation: BatchOp<'_>) -> OwnWrite<'_> {
     match operation {
         BatchOp::Put { value, .. } => Some(value),
         BatchOp::Delete { .. } => None,

@@ -463,3 +463,49 @@ fn entries_before_a_damaged_block() {
         iter.status().unwrap();
     }
 }
+
+/// A transaction's iterator turns around while a block cannot be read. It shows earlier entries in
+/// order, and the error.
+///
+/// Symptom: a step back from an own write showed the same key with its old value. Cause: the block
+/// was readable only at the second attempt.
+#[test]
+fn transaction_turns_around_near_an_unreadable_block() {
+    let memory = Arc::new(MemFs::new());
+    let options = on(Arc::clone(&memory) as _).compression(&terrace::compress::NO_COMPRESSION);
+    let db = Db::open("db", &options).unwrap();
+    for n in 0..300u32 {
+        db.put(format!("key{n:03}"), format!("value{n:0100}")).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let faults = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
+    let options = on(Arc::clone(&faults) as _).block_cache(terrace::BlockCache::new(0));
+    let db = Db::open("db", &options).unwrap();
+    let mut failures = 0;
+    for plan in ["read .ldb #1 once EIO", "read .ldb #2 once EIO", "read .ldb #1 forever EIO"] {
+        for start in 0..300 {
+            let mut transaction = db.begin(&TransactionOptions::default());
+            let own = format!("key{start:03}");
+            transaction.put(&own, "").unwrap();
+            let mut iter = transaction.raw_iter().unwrap();
+            iter.seek(own.as_bytes());
+            assert_eq!(iter.key(), own.as_bytes());
+            faults.set_plan(plan.parse().unwrap());
+            let mut earlier = iter.key().to_vec();
+            iter.prev();
+            while iter.valid() {
+                assert!(iter.key() < earlier.as_slice(), "{plan}: {iter:?} after {}", earlier.escape_ascii());
+                earlier = iter.key().to_vec();
+                iter.prev();
+            }
+            faults.set_plan(FaultPlan::default());
+            match iter.status() {
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Io),
+                Ok(()) => assert_eq!(earlier, b"key000"),
+            }
+            failures += usize::from(iter.status().is_err());
+        }
+    }
+    assert!(failures > 500, "{failures}");
+}

@@ -193,6 +193,9 @@ fn memory_is_limited() {
     let mut transaction = db.begin(&options);
     let refused = (0..1_000).find(|n| transaction.get(format!("key {n}")).is_err());
     assert!(refused.is_some_and(|n| n > 50), "{refused:?}");
+    for n in 0..1_000 {
+        db.put(format!("{n:03}"), "").unwrap();
+    }
     let mut transaction = db.begin(&options);
     let mut cursor = transaction.raw_iter().unwrap();
     db.put("z", "").unwrap();
@@ -202,6 +205,82 @@ fn memory_is_limited() {
     });
     assert!(refused.is_some_and(|n| n > 50), "{refused:?}");
     assert!(too_large(cursor.status()));
+}
+
+/// Symptom: a transaction that scanned the same few keys again and again became too large.
+#[test]
+fn repeated_scans_take_no_more_memory() {
+    for (written, is_conflict) in [("107", true), ("299", true), ("106", false), ("305", false)] {
+        let db = open();
+        for n in 0..400 {
+            db.put(format!("{n:03}"), "").unwrap();
+        }
+        let mut transaction = db.begin(&serializable().memory(2_000));
+        for n in 0..2_000u32 {
+            let begin = 107 + n * 77 % 190;
+            let bounds = ReadOptions::default().lower_bound(format!("{begin:03}"));
+            let bounds = bounds.upper_bound(format!("{:03}", begin + 7));
+            assert_eq!(transaction.iter_with(&bounds).unwrap().map(Result::unwrap).count(), 7);
+        }
+        transaction.put("own", "").unwrap();
+        db.put(written, "").unwrap();
+        match is_conflict {
+            true => assert_conflict(transaction.commit(), written),
+            false => drop(transaction.commit().unwrap()),
+        }
+    }
+}
+
+#[test]
+fn savepoints_count_as_memory() {
+    let db = open();
+    let mut transaction = db.begin(&serializable().memory(10_000));
+    let savepoints: Vec<_> = (0..1_000).map(|_| transaction.savepoint()).collect();
+    let refused = transaction.put("a", "");
+    assert!(matches!(refused, Err(Error::TransactionTooLarge { limit: 10_000, .. })), "{refused:?}");
+    transaction.rollback_to(savepoints[10]).unwrap();
+    transaction.put("a", "").unwrap();
+    transaction.commit().unwrap();
+}
+
+/// Order that does not distinguish capital letters.
+#[derive(Debug)]
+struct WithoutCase;
+
+impl terrace::Comparator for WithoutCase {
+    fn name(&self) -> &str {
+        "test.WithoutCase"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase())
+    }
+}
+
+/// Symptom: after two writes of equal keys with different bytes, an iterator of the transaction
+/// showed the bytes of the first one.
+#[test]
+fn newest_write_decides_the_bytes_of_equal_keys() {
+    let options = Options::default().create_if_missing(true).env(Env::in_memory());
+    let db = Db::open("db", &options.comparator(std::sync::Arc::new(WithoutCase))).unwrap();
+    db.put("BERN", "0").unwrap();
+    let mut transaction = db.begin(&serializable());
+    transaction.put("bern", "1").unwrap();
+    assert_eq!(transaction.iter().unwrap().next().unwrap().unwrap().0, b"bern");
+    for (key, value) in [("Bern", "2"), ("chur", "3"), ("BeRn", "4"), ("Chur", "5")] {
+        transaction.put(key, value).unwrap();
+    }
+    let shown: Vec<_> = transaction.iter().unwrap().map(Result::unwrap).collect();
+    let expected = [("BeRn", "4"), ("Chur", "5")];
+    assert_eq!(shown, expected.map(|(key, value)| (key.into(), value.into())));
+    let mut cursor = transaction.raw_iter().unwrap();
+    cursor.seek_to_last();
+    assert_eq!(cursor.key(), b"Chur");
+    cursor.prev();
+    assert_eq!(cursor.key(), b"BeRn");
+    transaction.commit().unwrap();
+    let stored: Vec<_> = db.iter().map(Result::unwrap).collect();
+    assert_eq!(stored, shown, "the database shows the same");
 }
 
 #[test]

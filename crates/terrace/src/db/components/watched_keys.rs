@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use terrace_format::comparator::Comparator;
 
-use crate::iterator::{is_after_begin, is_before_end};
+use crate::iterator::{RangeBound, is_after_begin, is_before_end};
 use crate::sync::Arc;
 
 /// Begin and end of a range.
@@ -20,44 +20,52 @@ pub(crate) struct WatchedKeys {
     comparator: Arc<dyn Comparator>,
     /// Single keys in the order of the comparator.
     keys: Vec<Vec<u8>>,
+    /// Ranges in the order of the comparator, which neither overlap nor touch.
     ranges: Vec<WatchedRange>,
-    /// Disjoint ranges in the order of the comparator, both ends included.
-    disjoint_ranges: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl WatchedKeys {
     pub(crate) fn new(
         comparator: &Arc<dyn Comparator>,
         mut keys: Vec<Vec<u8>>,
-        ranges: Vec<WatchedRange>,
+        mut ranges: Vec<WatchedRange>,
     ) -> WatchedKeys {
         keys.sort_unstable_by(|a, b| comparator.compare(a, b));
-        WatchedKeys { comparator: Arc::clone(comparator), keys, ranges, disjoint_ranges: Vec::new() }
-    }
-
-    /// Returns the keys of many disjoint `ranges`, which are in the order of the comparator. Both
-    /// ends of a range are included.
-    pub(crate) fn of_disjoint_ranges(
-        comparator: &Arc<dyn Comparator>,
-        ranges: Vec<(Vec<u8>, Vec<u8>)>,
-    ) -> WatchedKeys {
-        WatchedKeys { disjoint_ranges: ranges, ..WatchedKeys::new(comparator, Vec::new(), Vec::new()) }
+        join_ranges(&mut ranges, &**comparator);
+        WatchedKeys { comparator: Arc::clone(comparator), keys, ranges }
     }
 
     fn contains(&self, key: &[u8]) -> bool {
         self.keys.binary_search_by(|watched| self.comparator.compare(watched, key)).is_ok()
-            || self.ranges.iter().any(|(begin, end)| {
-                is_after_begin(&*self.comparator, key, begin.as_ref().map(Vec::as_slice))
-                    && is_before_end(&*self.comparator, key, end.as_ref().map(Vec::as_slice))
-            })
-            || self.is_in_disjoint_range(key)
+            || self.is_in_range(key)
     }
 
-    fn is_in_disjoint_range(&self, key: &[u8]) -> bool {
-        let index =
-            self.disjoint_ranges.partition_point(|(_, end)| self.comparator.compare(end, key).is_lt());
-        self.disjoint_ranges.get(index).is_some_and(|(begin, _)| self.comparator.compare(begin, key).is_le())
+    fn is_in_range(&self, key: &[u8]) -> bool {
+        let comparator = &*self.comparator;
+        let index = self
+            .ranges
+            .partition_point(|(_, end)| !is_before_end(comparator, key, end.as_ref().map(Vec::as_slice)));
+        self.ranges
+            .get(index)
+            .is_some_and(|(begin, _)| is_after_begin(comparator, key, begin.as_ref().map(Vec::as_slice)))
     }
+}
+
+/// Sorts `ranges`, and joins those that overlap or touch.
+fn join_ranges(ranges: &mut Vec<WatchedRange>, comparator: &dyn Comparator) {
+    ranges.retain(|(begin, end)| {
+        RangeBound::of_begin(begin).compare(RangeBound::of_end(end), comparator).is_lt()
+    });
+    // The ranges of a transaction are nearly sorted. A stable sort makes use of that.
+    ranges.sort_by(|(a, _), (b, _)| RangeBound::of_begin(a).compare(RangeBound::of_begin(b), comparator));
+    ranges.dedup_by(|(begin, end), (_, earlier_end)| {
+        let end_so_far = RangeBound::of_end(earlier_end);
+        let is_joined = end_so_far.compare(RangeBound::of_begin(begin), comparator).is_ge();
+        if is_joined && end_so_far.compare(RangeBound::of_end(end), comparator).is_lt() {
+            std::mem::swap(earlier_end, end);
+        }
+        is_joined
+    });
 }
 
 /// Watches of the running conditional writes and ingests.
@@ -143,12 +151,27 @@ mod tests {
         assert!(list.is_empty());
     }
 
-    #[test]
-    fn disjoint_ranges_include_both_ends() {
-        let bytes = |text: &str| text.as_bytes().to_vec();
-        let ranges = [("c", "e"), ("g", "g"), ("k", "m")].map(|(begin, end)| (bytes(begin), bytes(end)));
-        let keys = WatchedKeys::of_disjoint_ranges(&bytewise(), ranges.to_vec());
+    #[track_caller]
+    fn check_ranges(ranges: &[(Bound<&str>, Bound<&str>)], expected: &str, count: usize) {
+        let keys = watched(&[], ranges);
         let found: String = ('a'..='o').filter(|c| keys.contains(c.to_string().as_bytes())).collect();
-        assert_eq!(found, "cdegklm");
+        assert_eq!((found.as_str(), keys.ranges.len()), (expected, count), "{ranges:?}");
+    }
+
+    #[test]
+    fn ranges_are_joined() {
+        use Bound::{Excluded, Included, Unbounded};
+        let closed = [("k", "m"), ("c", "e"), ("g", "g")];
+        check_ranges(&closed.map(|(begin, end)| (Included(begin), Included(end))), "cdegklm", 3);
+        let touching = [(Included("e"), Excluded("g")), (Included("c"), Excluded("e"))];
+        check_ranges(&touching, "cdef", 1);
+        check_ranges(&[(Included("c"), Included("e")), (Excluded("e"), Excluded("g"))], "cdef", 1);
+        check_ranges(&[(Included("c"), Excluded("e")), (Excluded("e"), Excluded("g"))], "cdf", 2);
+        let nested =
+            [(Included("b"), Included("k")), (Included("c"), Excluded("d")), (Excluded("e"), Unbounded)];
+        check_ranges(&nested, "bcdefghijklmno", 1);
+        check_ranges(&[(Unbounded, Excluded("b")), (Unbounded, Excluded("c"))], "ab", 1);
+        check_ranges(&[(Included("e"), Excluded("e")), (Included("g"), Included("e"))], "", 0);
+        check_ranges(&[(Unbounded, Unbounded), (Included("c"), Included("d"))], "abcdefghijklmno", 1);
     }
 }
