@@ -58,7 +58,8 @@ pub type MigrateProgress<'a> = &'a mut dyn FnMut(u64);
 ///
 /// [`Error::TargetHasEntries`] if the target has entries and `resume` is false. With `resume`, the
 /// copy starts after the last key of the target. [`Error::InvalidArgument`] for an entry that
-/// exceeds the limits of the target; it names the key.
+/// exceeds the limits of the target; it names the key. An error of the source ends the copy, and
+/// the target gets no later entry.
 pub fn copy(from: &dyn Store, to: &dyn Store, resume: bool, progress: MigrateProgress<'_>) -> Result<u64> {
     let last = last_key(to)?;
     if last.is_some() && !resume {
@@ -70,6 +71,12 @@ pub fn copy(from: &dyn Store, to: &dyn Store, resume: bool, progress: MigratePro
     let mut copied = 0;
     source.seek_to_first();
     while source.valid() {
+        if let Err(error) = source.status() {
+            // An entry after the error would make the next run begin there, and leave out the
+            // entries between the two.
+            target.flush()?;
+            return Err(error);
+        }
         target.put(source.key(), source.value())?;
         copied += 1;
         progress(copied);

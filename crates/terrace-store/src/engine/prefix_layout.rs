@@ -84,10 +84,10 @@ impl Layout {
         self.key(b'g', &[])
     }
 
-    /// First key and excluded end of all commit markers.
+    /// First key and excluded end of all commit markers and of the record of the last new lane.
     #[cfg(feature = "tikv")]
-    pub(super) fn marker_range(&self) -> (Vec<u8>, Vec<u8>) {
-        (self.key(b'c', &[]), self.key(b'c' + 1, &[]))
+    pub(super) fn commit_record_range(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.key(b'c', &[]), self.key(b'd' + 1, &[]))
     }
 
     pub(super) fn layout_key(&self) -> Vec<u8> {

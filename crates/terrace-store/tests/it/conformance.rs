@@ -416,6 +416,32 @@ fn phantoms_are_conflicts() {
     });
 }
 
+/// The second client has a commit marker only between its first write and its end, so both
+/// snapshots of the condition show the same markers.
+#[test]
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+fn phantoms_of_a_client_that_has_ended() {
+    use terrace_store::{OpenOptions, open};
+    for address in crate::fixture::cluster_addresses("ended") {
+        let options = OpenOptions::default().create_if_missing(true);
+        let store = &*open(&address, &options).unwrap();
+        write(store, "a1=1 a2=2");
+        let check = |change: &str| {
+            let mut transaction = store.begin(&TransactionOptions::default()).unwrap();
+            both_directions(&mut transaction.iter(&KeyRange::prefix("a")).unwrap());
+            transaction.put(b"count", b"2").unwrap();
+            write(&*open(&address, &options).unwrap(), change);
+            transaction.commit()
+        };
+        let outcome = check("a3=3");
+        assert!(matches!(outcome, Err(Error::Conflict { .. })), "{address}: a new key: {outcome:?}");
+        let outcome = check("a1");
+        assert!(matches!(outcome, Err(Error::Conflict { .. })), "{address}: a deleted key: {outcome:?}");
+        let outcome = check("b=1");
+        assert!(outcome.is_ok(), "{address}: a key outside of the range: {outcome:?}");
+    }
+}
+
 #[test]
 fn concurrent_counters_lose_nothing() {
     on_every_engine(|store| {

@@ -92,6 +92,21 @@ fn real_tikv() -> TestStore {
     TestStore { store: crate::tikv_double::new_real_store(), _directory: None }
 }
 
+/// Addresses of a store with the prefix `name` in each available cluster.
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+pub(crate) fn cluster_addresses(name: &str) -> Vec<String> {
+    let mut addresses = Vec::new();
+    #[cfg(feature = "etcd")]
+    if crate::cluster::has_etcd("etcd") {
+        addresses.push(crate::cluster::shared_server().address(name));
+    }
+    #[cfg(feature = "tikv")]
+    if crate::tikv_double::has_double() {
+        addresses.push(crate::tikv_double::shared().address(name));
+    }
+    addresses
+}
+
 /// Runs `case` on an empty store of every engine.
 #[track_caller]
 pub(crate) fn on_every_engine(case: impl Fn(&dyn Store)) {

@@ -1,7 +1,9 @@
 //! Copies between all engines are complete, also after an interruption and beside a writer.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use terrace::{Db, Options};
 use terrace_store::migrate::{copy, digest, reconcile, transfer_changes};
 use terrace_store::{Error, KeyRange, OpenOptions, Store, WriteOptions, open};
 use terrace_testkit::rng::Rng;
@@ -137,6 +139,45 @@ fn copy_beside_a_live_writer() {
     reconcile(&*source.snapshot().unwrap(), &*target.store, &mut |_| {}).unwrap();
     assert_equal(&*source, &*target.store);
     assert_eq!(target.store.get(b"late500").unwrap().unwrap(), b"1");
+}
+
+/// Creates a database of several blocks with damage in the middle of its table.
+fn damaged_database(directory: &Path, entries: u64) -> String {
+    let address = format!("local:{}", directory.display());
+    let db = Db::open(directory, &Options::default().create_if_missing(true)).unwrap();
+    for number in 0..entries {
+        db.put(format!("key{number:06}"), Rng::new(number).next_u64().to_le_bytes().repeat(12)).unwrap();
+    }
+    db.compact_range(None, None).unwrap();
+    drop(db);
+    let files = directory.read_dir().unwrap().map(|file| file.unwrap().path());
+    let table = files.filter(|path| path.extension().is_some_and(|name| name == "ldb")).max().unwrap();
+    let mut bytes = std::fs::read(&table).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&table, bytes).unwrap();
+    address
+}
+
+/// A copy that passed the damage would begin after it when it resumes, and succeed.
+#[test]
+fn copy_does_not_pass_damage() {
+    const ENTRIES: u64 = 15_000;
+    let directory = tempfile::tempdir().unwrap();
+    let address = damaged_database(directory.path(), ENTRIES);
+    let source = open(&address, &OpenOptions::default().read_only(true)).unwrap();
+    let target = memory();
+    let mut copied = 0;
+    for run in 0..3 {
+        let outcome = copy(&*source, &*target.store, true, &mut |_| {});
+        assert!(matches!(outcome, Err(Error::Local(_))), "run {run}: {outcome:?}");
+        let found = digest(&*target.store, &mut |_| {}).unwrap().entries;
+        assert!(run == 0 || found == copied, "run {run}: {found} entries, {copied} before");
+        copied = found;
+    }
+    // The entries before the damage arrive, without a gap.
+    assert!((1000..ENTRIES - 1000).contains(&copied), "{copied}");
+    assert!(target.store.get(format!("key{:06}", copied - 1).as_bytes()).unwrap().is_some());
 }
 
 #[test]

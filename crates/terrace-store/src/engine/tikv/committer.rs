@@ -11,7 +11,8 @@
 //!
 //! A marker belongs to a lane of one client. The first commit of a lane also writes the record of
 //! the last new lane, and deletes markers that no client uses any more. So a condition on a range
-//! can lock that record and all markers, and no commit escapes it.
+//! can compare and lock that record and all markers, and no commit escapes it. The record shows the
+//! commits of a client whose markers have been deleted meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use super::super::lanes::Lanes;
 use super::super::prefix_layout::Layout;
 use super::cluster::{Cluster, MILLIS_SHIFT, Requester};
 use super::commit::{Attempt, Lane, attempt};
-use super::snapshot::{markers_at, versions_at};
+use super::snapshot::{commit_records_at, versions_at};
 use super::stored::Stamp;
 use crate::error::{Error, Result};
 use crate::store::Position;
@@ -260,8 +261,11 @@ impl LaneNames {
         if lane.is_known {
             return Ok(Vec::new());
         }
-        let markers = markers_at(requester, &self.layout, now).await?;
-        let dead = markers.into_iter().filter(|(_, stamp)| is_older(*stamp, now, DEAD_MARKER_MILLIS));
+        let change_record = self.layout.change_record_key();
+        let records = commit_records_at(requester, &self.layout, now).await?;
+        let dead = records
+            .into_iter()
+            .filter(|(key, stamp)| *key != change_record && is_older(*stamp, now, DEAD_MARKER_MILLIS));
         Ok(dead.take(DELETED_MARKERS).map(|(key, _)| key).collect())
     }
 }

@@ -7,13 +7,13 @@
 //!   begin     transaction with the start timestamp S
 //!   compare   the stamps of the keys of the condition, in the snapshot and at S
 //!   compare   the entries of its ranges, in the snapshot and at S
-//!   commit    with locks on the keys and on all commit markers
+//!   commit    with locks on the keys, on all commit markers and on the record of the last new lane
 //! ```
 //!
 //! A lock makes the commit fail if the key is written between S and the commit. A range has no lock
-//! in TiKV. But each commit to the store writes a marker, so locks on all markers exclude every
-//! commit between S and this one. Such a failure is no conflict of the caller: the comparison is
-//! repeated with a later S.
+//! in TiKV. But each commit to the store writes a marker, and the first one with a marker writes
+//! the record of the last new lane. So locks on all of them exclude every commit between S and this
+//! one. Such a failure is no conflict of the caller: the comparison is repeated with a later S.
 
 use tikv_client::{TimestampExt, Transaction};
 
@@ -98,15 +98,17 @@ fn unchanged(
         return Err(Error::Conflict { key: condition.keys.get(index).map(|key| key.to_vec()) });
     }
     let mut locked: Vec<Vec<u8>> = condition.keys.iter().map(|key| reads.layout.data_key(key)).collect();
-    let markers = now.markers()?;
-    // Each commit changes a marker. Without a change, the store is the same.
-    if markers != since.markers()? {
+    let records = now.commit_records()?;
+    // Each commit changes one of them. The markers do not suffice: those of a client that has ended
+    // are deleted. Without a change, the store is the same.
+    if records != since.commit_records()? {
         for range in condition.ranges.iter().filter(|range| !range.is_empty()) {
             compare_range(since, now, range)?;
         }
     }
+    // It is among the records, unless the store has no commit.
     locked.push(reads.layout.change_record_key());
-    locked.extend(markers.into_iter().map(|(marker, _)| marker));
+    locked.extend(records.into_iter().map(|(record, _)| record));
     Ok(locked)
 }
 

@@ -148,12 +148,12 @@ impl TikvSnapshot {
         stamps.collect()
     }
 
-    /// Returns all commit markers with their stamps.
-    pub(super) fn markers(&self) -> Result<Vec<(Vec<u8>, Stamp)>> {
+    /// Returns the keys that commits change, with their stamps, as [`commit_records_at`].
+    pub(super) fn commit_records(&self) -> Result<Vec<(Vec<u8>, Stamp)>> {
         let timestamp = self.at.checked()?;
         let layout = Arc::clone(&self.reads.layout);
         let requester = self.reads.cluster.requester();
-        self.reads.cluster.threads.run(async move { markers_at(&requester, &layout, timestamp).await })
+        self.reads.cluster.threads.run(async move { commit_records_at(&requester, &layout, timestamp).await })
     }
 
     /// Returns an iterator over `range` with values in the given form.
@@ -162,25 +162,26 @@ impl TikvSnapshot {
     }
 }
 
-/// Returns all commit markers with their stamps.
-pub(super) async fn markers_at(
+/// Returns all commit markers and the record of the last new lane, with their stamps. Each commit
+/// changes one of them.
+pub(super) async fn commit_records_at(
     requester: &Requester,
     layout: &Layout,
     timestamp: u64,
 ) -> Result<Vec<(Vec<u8>, Stamp)>> {
     let scan = Scan { timestamp, direction: Direction::Forward, content: Content::Stored };
-    let (mut start, end) = layout.marker_range();
-    let mut markers = Vec::new();
+    let (mut start, end) = layout.commit_record_range();
+    let mut records = Vec::new();
     loop {
         let (entries, has_more) = scan.entries(requester, (start, end.clone()), MAX_LANES).await?;
         start = entries.last().map(|(key, _)| successor(key)).unwrap_or_default();
         for (key, stored) in entries {
             let stamp = stamp_of(&key, &stored)?;
-            markers.push((key, stamp));
+            records.push((key, stamp));
         }
-        check_size("commit markers of clients", markers.len(), MAX_LANES)?;
+        check_size("commit markers of clients", records.len(), MAX_LANES)?;
         if !has_more {
-            return Ok(markers);
+            return Ok(records);
         }
     }
 }
