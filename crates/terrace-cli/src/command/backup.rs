@@ -21,6 +21,7 @@ use crate::{entry_format, terminal, units};
 /// damaged table is an error, unless --allow-damage is given. No other process may have the
 /// database open for writing.
 #[derive(Args)]
+#[command(mut_arg("allow_damage", |arg| arg.help(ALLOW_DAMAGE)))]
 pub(crate) struct Backup {
     /// Action on the backups
     action: Action,
@@ -44,6 +45,10 @@ pub(crate) struct Backup {
     #[command(flatten)]
     damage: DamageArgs,
 }
+
+/// Help of `--allow-damage`, which does more here than for a read.
+const ALLOW_DAMAGE: &str =
+    "Back up a damaged database: store damaged tables as they are, report the damage, and exit with code 0";
 
 /// Contents of the directory that the command expects.
 const BACKUPS: &str = "backups";

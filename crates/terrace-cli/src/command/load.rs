@@ -47,7 +47,7 @@ pub(crate) struct Load {
     /// Create the database if it does not exist
     #[arg(long)]
     create: bool,
-    /// Sort the lines and add all of them at once, or none
+    /// Bulk load: sort the lines, then add all of them at once; none after an error
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     bulk: BulkMode,
     #[command(flatten)]
@@ -63,7 +63,8 @@ pub(crate) struct Load {
 enum BulkMode {
     /// For a file of 256 MiB or more, into a database without entries
     Auto,
-    /// Also from standard input; puts in key order if entries overlap the database
+    /// For any input; if its keys overlap those of the database, puts in key order, and an error
+    /// keeps the entries before it
     Always,
     /// Put the lines in batches, in their order
     Never,

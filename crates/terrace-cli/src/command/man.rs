@@ -13,7 +13,7 @@ use crate::database::check_directory;
 use crate::failure::{CommandResult, EXIT_CODES, Failure};
 use crate::terminal;
 
-/// Print the manual page of the program or of a command
+/// Print the manual, with exit codes, of the program or of a command
 #[derive(Args)]
 pub(crate) struct Man {
     /// Command that the page describes

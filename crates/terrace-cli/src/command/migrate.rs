@@ -16,12 +16,13 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use terrace::Options;
 use terrace_env::{Clock, SystemClock, normalized_path};
+use terrace_format::filename::FileName;
 use terrace_store::migrate::{Reconciled, copy, digest, reconcile, transfer_changes};
 use terrace_store::{OpenOptions, Store, StoreSnapshot, is_address, open};
 
 use crate::cli::Run;
 use crate::database::{PathContents, check_outside};
-use crate::failure::{CommandResult, Failure};
+use crate::failure::{CORRUPTION_ADVICE, CommandResult, Failure};
 use crate::progress::Progress;
 use crate::{terminal, units};
 
@@ -34,7 +35,7 @@ const MAX_PASSES: u32 = 5;
 ///
 /// FROM and TO are directories or addresses, such as etcd://10.0.0.1,10.0.0.2/cities. A directory
 /// may have a live writer during the copy. The cut-over needs its lock, so the writer ends first;
-/// then --resume continues.
+/// then --resume continues. FROM is only read.
 #[derive(Args)]
 pub(crate) struct Migrate {
     /// Directory or address of the source
@@ -143,15 +144,24 @@ fn pass(source: &dyn StoreSnapshot, target: &dyn Store) -> Result<Reconciled, Fa
 /// Transfers the changes since the snapshot `passed`, while the directory `from` is locked.
 fn cut_over(from: &str, passed: &dyn StoreSnapshot, target: &dyn Store) -> Result<Reconciled, Failure> {
     let started = SystemClock.monotonic();
-    // The lock of the directory excludes every other writer.
-    let source = open(from, &OpenOptions::default())
-        .map_err(|error| Failure::from(error).with_note("the cut-over needs the lock; --resume continues"))?;
+    // The lock of readers excludes every writer, and needs no permission to write.
+    let source =
+        open(from, &OpenOptions::default().read_only(true).exclude_writers(true)).map_err(|error| {
+            let is_damage = matches!(error, terrace_store::Error::Corruption(_));
+            let lock_advice = "the cut-over needs the lock; --resume continues";
+            Failure::from(error).with_note(if is_damage { CORRUPTION_ADVICE } else { lock_advice })
+        })?;
     let now = source.snapshot()?;
     let last = with_progress("cut-over", |progress| transfer_changes(passed, &*now, target, progress))?;
     drop((now, source));
     let locked = SystemClock.monotonic().saturating_sub(started);
     terminal::note(format_args!("cut-over: {} put, {} deleted", last.puts, last.deletes));
-    terminal::note(format_args!("locked: FROM for {}", units::time(locked)));
+    let path = Path::new(from.strip_prefix("local:").unwrap_or(from)).join(FileName::Lock.to_string());
+    // A read-only open creates no lock file, and a copy on a read-only disk may have none.
+    match Options::default().env.fs.exists(&path)? {
+        true => terminal::note(format_args!("locked: FROM for {}", units::time(locked))),
+        false => terminal::note("locked: nothing, because FROM has no file LOCK"),
+    }
     Ok(last)
 }
 

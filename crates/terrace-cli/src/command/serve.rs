@@ -428,6 +428,9 @@ fn announce(addresses: &Addresses) {
     if let Some(command) = client_command(addresses) {
         let _ = writeln!(out, "connect: {command}");
     }
+    if let Some(address) = addresses.metrics {
+        let _ = writeln!(out, "metrics: http://{address}/metrics");
+    }
     announce_page(addresses, &mut out);
     let _ = out.flush();
 }

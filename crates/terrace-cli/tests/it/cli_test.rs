@@ -51,6 +51,17 @@ impl CliTest {
         fs::create_dir(self.path(name)).unwrap();
     }
 
+    #[cfg(unix)]
+    pub(crate) fn remove(&self, name: &str) {
+        fs::remove_file(self.path(name)).unwrap();
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn set_mode(&self, name: &str, mode: u32) {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         fs::read(self.path(name)).unwrap()
     }
@@ -113,6 +124,21 @@ impl CliTest {
         command.env("TMPDIR", self.dir.path()).env("TMP", self.dir.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    /// Runs `terrace` as another user, for whom permissions count. That user may read the directory
+    /// of the test.
+    #[cfg(unix)]
+    pub(crate) fn run_as_nobody(&self, line: &str) -> std::process::Output {
+        self.set_mode("", 0o755);
+        let program = self.path("terrace");
+        fs::copy(env!("CARGO_BIN_EXE_terrace"), &program).unwrap();
+        let mut words = vec!["timeout", "20", program.to_str().unwrap()];
+        if rustix::process::geteuid().is_root() {
+            words.splice(0..0, ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"]);
+        }
+        words.extend(line.split_whitespace());
+        Command::new(words[0]).args(&words[1..]).current_dir(self.path("")).output().unwrap()
     }
 
     /// Waits for the end of `child`.

@@ -65,6 +65,17 @@ fn every_help_fits_on_a_screen() {
     }
 }
 
+/// Regression: the list of commands did not say where the exit codes are, and `backup` had the text
+/// of reads.
+#[test]
+fn brief_help_of_exit_codes_and_damage() {
+    let trial = CliTest::new();
+    trial.run("--help").assert_contains(0, &["exit codes"]);
+    trial.run("--help-all").assert_contains(0, &["Exit codes:"]);
+    trial.run("backup --help").assert_contains(0, &["--allow-damage  Back up a damaged database"]);
+    trial.run("get --help").assert_contains(0, &["--allow-damage  Read all readable data"]);
+}
+
 /// Regression: every command that wrote an entry had all options for tables.
 #[test]
 fn tuning_flags_only_where_they_have_an_effect() {

@@ -77,6 +77,29 @@ fn command_of_the_client() {
     }
 }
 
+/// Regression: nobody saw the port that the system had chosen.
+#[test]
+fn address_of_the_metrics() {
+    let test = CliTest::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+        .current_dir(test.path(""))
+        .args(["serve", "new", "--port", "0", "--no-page", "--metrics-port", "0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.nth(2).unwrap();
+    let address = line.strip_prefix("metrics: http://").and_then(|rest| rest.strip_suffix("/metrics"));
+    let address = address.unwrap_or_else(|| panic!("{line}"));
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("terrace_clients"), "{answer}");
+    assert_eq!(terminate(&mut child), Some(0));
+}
+
 #[test]
 fn new_directory() {
     let test = CliTest::new();
@@ -334,26 +357,12 @@ fn directory_that_another_process_has_open() {
     assert_eq!(terminate(&mut child), Some(0));
 }
 
-/// Runs the program as another user, for whom permissions count.
-fn run_as_nobody(test: &CliTest, args: &[&str]) -> std::process::Output {
-    let program = test.path("terrace");
-    std::fs::copy(env!("CARGO_BIN_EXE_terrace"), &program).unwrap();
-    let mut words = vec!["timeout", "20", program.to_str().unwrap()];
-    if rustix::process::geteuid().is_root() {
-        words.splice(0..0, ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"]);
-    }
-    words.extend(args);
-    Command::new(words[0]).args(&words[1..]).current_dir(test.path("")).output().unwrap()
-}
-
 #[test]
 fn directory_without_permission() {
-    use std::os::unix::fs::PermissionsExt;
     let test = CliTest::with_entries("a\tb\n");
-    std::fs::set_permissions(test.path(""), std::fs::Permissions::from_mode(0o755)).unwrap();
     let check = |mode, expected: &str| {
-        std::fs::set_permissions(test.path("db"), std::fs::Permissions::from_mode(mode)).unwrap();
-        let output = run_as_nobody(&test, &["serve", "db", "--port", "0"]);
+        test.set_mode("db", mode);
+        let output = test.run_as_nobody("serve db --port 0");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let is_one_line = text.lines().count() == 1 && text.starts_with("terrace: ");
         assert!(
@@ -363,7 +372,7 @@ fn directory_without_permission() {
     };
     check(0o000, "ermission denied");
     check(0o555, "ermission denied");
-    std::fs::set_permissions(test.path("db"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    test.set_mode("db", 0o755);
 }
 
 /// Runs the program on a small file system of its own, which `prepare` changes first.

@@ -146,6 +146,47 @@ fn migration_beside_a_writer_and_its_cut_over() {
     assert!(trial.run("get copy k00007").code == 1);
 }
 
+/// Regression: the cut-over took the lock of a writer, which needs the permission to write.
+#[cfg(unix)]
+#[test]
+fn migration_from_a_directory_without_permission_to_write() {
+    let trial = CliTest::with_entries("a\t1\nb\t2\n");
+    trial.create_dir("targets");
+    trial.set_mode("targets", 0o777);
+    let files: Vec<String> = trial.list("db").iter().map(|name| format!("db/{name}")).collect();
+    files.iter().for_each(|file| trial.set_mode(file, 0o444));
+    trial.set_mode("db", 0o555);
+    let with_lock = trial.run_as_nobody("migrate db local:targets/a");
+    trial.set_mode("db", 0o755);
+    trial.remove("db/LOCK");
+    trial.set_mode("db", 0o555);
+    let without_lock = trial.run_as_nobody("migrate db local:targets/b");
+    trial.set_mode("db", 0o755);
+    for (output, expected) in
+        [(with_lock, "locked: FROM for"), (without_lock, "locked: nothing, because FROM has no file LOCK")]
+    {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_complete = text.contains(expected) && text.contains("equal: 2 entries");
+        assert!(output.status.success() && is_complete, "{text}");
+    }
+    assert!(!trial.path("db/LOCK").exists());
+    trial.run("dump targets/a").assert_output(0, "a\t1\nb\t2\n");
+}
+
+/// Regression: the migration moved the damaged log away and reported equal stores without its
+/// entries.
+#[test]
+fn migration_from_a_damaged_log() {
+    let trial = CliTest::with_entries("a\t1\n");
+    let log = trial.find_file(".log");
+    let mut bytes = trial.read(&log);
+    bytes[10] ^= 1;
+    trial.file(&log, bytes);
+    trial.run("migrate db local:copy").assert_contains(3, &["terrace: corruption: ", "db", "terrace verify"]);
+    // The source is only read.
+    trial.run("get db a").assert_contains(3, &["terrace: corruption: "]);
+}
+
 fn signal(child: &Child, signal: &str) {
     let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(sent.success(), "{signal}: {sent}");

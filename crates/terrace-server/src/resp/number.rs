@@ -29,8 +29,9 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
 }
 
 /// Returns the cursor of a scan that `text` states. Redis reads it with `strtoul`: an empty text is
-/// 0, and a negative number counts from the end.
+/// 0, a negative number counts from the end, and a byte 0 ends the text.
 pub fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     let (sign, digits) = match text.split_first() {
         Some((sign @ (b'+' | b'-'), digits)) => (Some(*sign), digits),
         _ => (None, text),
@@ -137,11 +138,33 @@ mod tests {
 
     #[test]
     fn cursors() {
-        for (text, cursor) in [("", 0), ("0", 0), ("00", 0), ("+7", 7), ("-0", 0), ("-1", u64::MAX)] {
+        for (text, cursor) in [
+            ("", 0),
+            ("0", 0),
+            ("00", 0),
+            ("+7", 7),
+            ("-0", 0),
+            ("-1", u64::MAX),
+            ("\0", 0),
+            ("7\0x", 7),
+            ("-1\0", u64::MAX),
+        ] {
             assert_eq!(parse_cursor(text.as_bytes()), Some(cursor), "{text}");
         }
         assert_eq!(parse_cursor(b"18446744073709551615"), Some(u64::MAX));
-        for text in ["+", "-", " 1", "1 ", "x", "0x1", "18446744073709551616", "-18446744073709551616"] {
+        for text in [
+            "+",
+            "-",
+            " 1",
+            "1 ",
+            "x",
+            "0x1",
+            "18446744073709551616",
+            "-18446744073709551616",
+            "+\0",
+            " 1\0",
+            "x\0",
+        ] {
             assert_eq!(parse_cursor(text.as_bytes()), None, "{text}");
         }
     }

@@ -486,13 +486,13 @@ fn errors_of_exec_and_of_subscribers() {
 fn cursors_of_other_forms() {
     with_client(|client| {
         client.check(&[("HSET h f v", ":1"), ("SADD s m", ":1"), ("ZADD z 1 m", ":1")]);
-        for cursor in ["", "00", "+0", "-0"] {
+        for cursor in ["", "00", "+0", "-0", "\0", "0\0x"] {
             assert_eq!(client.call(&["SCAN", cursor]), "['0' ['h' 's' 'z']]", "{cursor}");
             assert_eq!(client.call(&["HSCAN", "h", cursor]), "['0' ['f' 'v']]", "{cursor}");
             assert_eq!(client.call(&["SSCAN", "s", cursor]), "['0' ['m']]", "{cursor}");
             assert_eq!(client.call(&["ZSCAN", "z", cursor]), "['0' ['m' '1']]", "{cursor}");
         }
-        for cursor in ["+", " 0", "0 ", "x", "18446744073709551616"] {
+        for cursor in ["+", " 0", "0 ", "x", "18446744073709551616", "+\0", "0 \0"] {
             assert_eq!(client.call(&["SCAN", cursor]), "-ERR invalid cursor", "{cursor}");
             assert_eq!(client.call(&["ZSCAN", "none", cursor]), "-ERR invalid cursor", "{cursor}");
         }

@@ -1,7 +1,7 @@
 //! Engine `local:`: a database of the crate `terrace`.
 //!
 //! A read-only store follows the writer of the directory: it takes no lock, and each snapshot shows
-//! the newest state of the log.
+//! the newest state of the log. One that excludes writers takes the lock of readers instead.
 
 use std::any::Any;
 use std::ops::Bound;
@@ -24,12 +24,19 @@ pub(super) fn open(address: &Address, options: &OpenOptions) -> Result<Arc<dyn S
         return Err(Error::InvalidArgument("'local:' has no path, expected local:PATH".into()));
     }
     let settings = Options::default().create_if_missing(options.create_if_missing);
-    let opened = match options.read_only {
-        true => Db::follow(&address.path, &settings, &FollowOptions::default()),
-        false => Db::open(&address.path, &settings),
+    let is_follower = options.read_only && !options.exclude_writers;
+    let db = match (options.read_only, options.exclude_writers) {
+        (false, _) => Db::open(&address.path, &settings)?,
+        (true, false) => Db::follow(&address.path, &settings, &FollowOptions::default())?,
+        (true, true) => {
+            let db = Db::open_read_only(&address.path, &settings)?;
+            if let Some(damage) = db.recovery().damage.first() {
+                return Err(Error::Corruption(format!("{}: {damage}", address.path)));
+            }
+            db
+        }
     };
-    let db = opened?;
-    Ok(Arc::new(LocalStore { db, is_follower: options.read_only }))
+    Ok(Arc::new(LocalStore { db, is_follower }))
 }
 
 struct LocalStore {

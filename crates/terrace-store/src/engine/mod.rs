@@ -103,6 +103,9 @@ pub struct OpenOptions {
     /// Opens the store for reading only. `local:` then takes no lock and follows the writer of the
     /// directory, if there is one. Default: false.
     pub read_only: bool,
+    /// Excludes writers while the store is open for reading only: `local:` takes the lock of
+    /// readers, and a damaged log is an error. Other engines have no such lock. Default: false.
+    pub exclude_writers: bool,
 }
 
 impl OpenOptions {
@@ -117,6 +120,13 @@ impl OpenOptions {
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> OpenOptions {
         self.read_only = read_only;
+        self
+    }
+
+    /// Sets [`OpenOptions::exclude_writers`].
+    #[must_use]
+    pub fn exclude_writers(mut self, exclude_writers: bool) -> OpenOptions {
+        self.exclude_writers = exclude_writers;
         self
     }
 }
