@@ -52,11 +52,6 @@ impl CliTest {
     }
 
     #[cfg(unix)]
-    pub(crate) fn remove(&self, name: &str) {
-        fs::remove_file(self.path(name)).unwrap();
-    }
-
-    #[cfg(unix)]
     pub(crate) fn set_mode(&self, name: &str, mode: u32) {
         use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode)).unwrap();
