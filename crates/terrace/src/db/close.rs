@@ -5,8 +5,10 @@
 //!     ──> truncate log ──> close record in the MANIFEST ──> release lock
 //! ```
 
+use super::components::background_error::panic_error;
 use super::components::wal::WalWriter;
 use super::inner::{DbInner, FlushTarget};
+use super::panic_guard::PoisonOnPanic;
 use super::{Db, DbHandle};
 use crate::error::Result;
 use crate::sync::{Arc, Ordering};
@@ -49,6 +51,9 @@ impl Db {
 
     /// Closes the database for all handles and iterators, as [`Db::close`] does for the last one.
     ///
+    /// If another thread closes the database, waits for it. Each call returns the result of the
+    /// first one.
+    ///
     /// Later writes fail. Iterators and reads continue with their state. They fail if a later
     /// opener removes a table that they have not opened yet.
     ///
@@ -88,7 +93,8 @@ impl DbHandle {
 
 impl Drop for DbHandle {
     fn drop(&mut self) {
-        if let Err(error) = self.inner.close() {
+        // No other handle exists, so no other thread closes the database now.
+        if let Some(Err(error)) = self.inner.close_first() {
             self.inner.logger.log(format_args!("Closing: {error}"));
         }
         // Before the wait for jobs, because another database may schedule one.
@@ -98,13 +104,28 @@ impl Drop for DbHandle {
 }
 
 impl DbInner {
-    /// Ends the background work, closes the log and releases the lock of the directory. Does
-    /// nothing on a second call. Does nothing in a forked child either: the parent continues to use
-    /// the log.
+    /// Closes the database, or waits until another thread has closed it. Returns the result of the
+    /// close.
     pub(super) fn close(&self) -> Result<()> {
+        if let Some(outcome) = self.close_first() {
+            return outcome;
+        }
+        let mut state = self.state.lock();
+        loop {
+            if let Some(outcome) = &state.close_outcome {
+                return outcome.clone();
+            }
+            self.wait_for_state_change(&mut state);
+        }
+    }
+
+    /// Ends the background work, closes the log and releases the lock of the directory. Returns
+    /// None, without a wait, if this is not the first call. Does nothing in a forked child: the
+    /// parent continues to use the log.
+    fn close_first(&self) -> Option<Result<()>> {
         if !self.owner_process.is_current() {
             self.release_inherited_lock();
-            return Ok(());
+            return Some(Ok(()));
         }
         if self.options.reuse_logs
             && self.commit.lock().as_ref().is_some_and(|writer| self.should_flush_on_close(writer))
@@ -113,8 +134,9 @@ impl DbInner {
             let _ = self.flush(FlushTarget::AnyLevel);
         }
         if self.is_shutting_down.swap(true, Ordering::Relaxed) {
-            return Ok(());
+            return None;
         }
+        let _guard = PoisonOnPanic::new(self, |state| state.close_outcome = Some(Err(panic_error())));
         let mut state = self.state.lock();
         // `state` is locked, so no thread can register a new waiter afterwards.
         self.snapshots.clear_waiter();
@@ -132,7 +154,11 @@ impl DbInner {
         self.log_timers();
         self.log_refused_directory_sync();
         *self.db_lock.lock() = None;
-        outcome
+        let mut state = self.state.lock();
+        state.close_outcome = Some(outcome.clone());
+        self.notify_state_changed(&mut state);
+        drop(state);
+        Some(outcome)
     }
 
     /// Releases the directory lock in a forked child whose parent has exited without a close, so

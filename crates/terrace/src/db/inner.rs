@@ -280,6 +280,8 @@ pub(super) struct DbState {
     pub(super) stalls: PresentStalls,
     /// True after close has waited for the last job. The next opener does the remaining work.
     pub(super) is_shut_down: bool,
+    /// Result of close, after it has released the directory lock.
+    pub(super) close_outcome: Option<Result<()>>,
 }
 
 /// Memtable that accepts no more writes.

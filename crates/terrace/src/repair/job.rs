@@ -12,7 +12,7 @@ use terrace_sync::mutant;
 use super::RepairReport;
 use super::install::{self, NewManifest};
 use super::level_assignment::{self, KeyOverlap};
-use super::manifest_facts::{ManifestFacts, ManifestInfo, read_manifests};
+use super::manifest_facts::{ManifestInfo, read_manifests};
 use super::recovered_table::RecoveredTable;
 use super::salvage::{TableInspection, inspect_table, salvage_log, salvage_table};
 use super::table_merge::merge_tables;
@@ -59,17 +59,9 @@ impl RepairJob<'_> {
         self.output.next_file_number = max_number.saturating_add(1);
         match read_manifests(&self.output, &self.files, &mut self.report.problems)? {
             ManifestInfo::Complete { recovered, named_by_current } => {
-                match self.is_manifest_stale(&recovered)? {
-                    true => {
-                        let facts = ManifestFacts::read(
-                            &self.output,
-                            &self.files,
-                            Some(recovered.manifest_number),
-                            &mut self.report.problems,
-                        )?;
-                        self.repair_without_manifest(&facts)
-                    }
-                    false => self.repair_with_manifest(&recovered, named_by_current),
+                match self.facts_of_stale_manifest(&recovered)? {
+                    Some(facts) => self.repair_without_manifest(&facts),
+                    None => self.repair_with_manifest(&recovered, named_by_current),
                 }
             }
             ManifestInfo::Partial(facts) => self.repair_without_manifest(&facts),

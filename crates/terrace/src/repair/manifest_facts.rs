@@ -102,6 +102,8 @@ pub(super) struct ManifestFacts {
     pub(super) live_tables: BTreeMap<u64, NewFile>,
     /// Tables that were deleted. They stay so, because a file number is used once.
     obsolete_tables: BTreeSet<u64>,
+    /// Live tables of an earlier manifest that a later snapshot lacks.
+    superseded_tables: BTreeSet<u64>,
     /// The newest manifest whose first edit, the snapshot, is readable. The snapshot names every
     /// table that was live when the manifest was created.
     newest_manifest: Option<u64>,
@@ -197,9 +199,11 @@ impl ManifestFacts {
             self.comparator_known = true;
         }
         if let Some(number) = snapshot_of {
-            self.obsolete_tables.extend(std::mem::take(&mut self.live_tables).into_keys());
+            self.superseded_tables.extend(std::mem::take(&mut self.live_tables).into_keys());
             self.newest_manifest = Some(number);
             self.snapshot_last_sequence = None;
+            // The last flush of an earlier manifest may have been abandoned.
+            self.log_number = 0;
         }
         for (_, number) in &edit.deleted_files {
             self.live_tables.remove(number);
@@ -207,6 +211,7 @@ impl ManifestFacts {
         }
         for (_, file) in &edit.new_files {
             self.obsolete_tables.remove(&file.number);
+            self.superseded_tables.remove(&file.number);
             self.live_tables.insert(file.number, file.clone());
         }
         self.snapshot_last_sequence = self.snapshot_last_sequence.or(edit.last_sequence);
@@ -232,6 +237,9 @@ impl ManifestFacts {
     /// manifest was created. The exception is a table that was being written at that time and
     /// became live by an edit that is unreadable now. Such a table holds later writes than any
     /// table before, or it replaced one of the `missing` tables.
+    ///
+    /// A table that only an earlier manifest lists was replaced, too. The exception is the flush of
+    /// an abandoned manifest, which the later one repeats: it holds later writes.
     pub(super) fn is_obsolete_table(
         &self,
         number: u64,
@@ -242,12 +250,15 @@ impl ManifestFacts {
         if self.obsolete_tables.contains(&number) {
             return true;
         }
+        let is_superseded = self.superseded_tables.contains(&number);
         let predates_manifest = self.newest_manifest.is_some_and(|manifest| number < manifest);
-        if self.live_tables.contains_key(&number) || !predates_manifest {
+        if self.live_tables.contains_key(&number) || !(predates_manifest || is_superseded) {
             return false;
         }
-        let newer_data = stats.max_sequence() > self.snapshot_last_sequence.unwrap_or(0);
-        let replaces = missing.iter().any(|file| stats.overlaps_user_keys(file, &output.order));
+        let unknown = if is_superseded { SequenceNumber::MAX } else { 0 };
+        let newer_data = stats.max_sequence() > self.snapshot_last_sequence.unwrap_or(unknown);
+        let replaces =
+            !is_superseded && missing.iter().any(|file| stats.overlaps_user_keys(file, &output.order));
         !newer_data && !replaces
     }
 

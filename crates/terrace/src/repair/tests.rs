@@ -2,6 +2,7 @@
 
 mod crash;
 mod logs;
+mod lost_edits;
 mod manifests;
 mod tables;
 mod unreadable;

@@ -7,45 +7,51 @@ use terrace_format::filename::FileName;
 use terrace_format::version_edit::{NUM_LEVELS, NewFile};
 
 use super::job::{RepairAction, RepairJob};
+use super::manifest_facts::ManifestFacts;
 use super::recovered_table::RecoveredTable;
 use super::salvage::{inspect_logs, inspect_table};
 use crate::error::Result;
 use crate::verify::{LogSequenceCheck, Problem, find_table_file};
-use crate::version::{LogWriteMethod, ManifestRecovery};
+use crate::version::{LogWriteMethod, ManifestRecovery, tables_in_manifest};
 
 impl RepairJob<'_> {
-    /// Returns whether the end of the manifest is lost without a trace: files that it names are
-    /// missing, and tables that it does not name may replace them.
+    /// Returns the facts from the edits of the manifest if its end is lost without a trace: files
+    /// that it names are missing, and tables that it does not name may replace them.
     ///
     /// A log is removed only after the edit that records the flush of its writes. A table is
     /// removed only after the edit that replaces it.
-    pub(super) fn is_manifest_stale(&self, recovered: &ManifestRecovery) -> Result<bool> {
+    pub(super) fn facts_of_stale_manifest(
+        &mut self,
+        recovered: &ManifestRecovery,
+    ) -> Result<Option<ManifestFacts>> {
         let set = &recovered.version_set;
-        let live: Vec<NewFile> = set.version.levels.iter().flatten().map(|file| file.to_new_file()).collect();
-        let missing: Vec<&NewFile> =
-            live.iter().filter(|file| find_table_file(file.number, &self.files).is_none()).collect();
+        let mut live = set.version.levels.iter().flatten();
         let log_missing = set.log_number != 0 && !self.files.contains(&FileName::Log(set.log_number));
-        if missing.is_empty() && !log_missing {
-            return Ok(false);
+        if !log_missing && live.all(|file| find_table_file(file.number, &self.files).is_some()) {
+            return Ok(None);
         }
-        let known: BTreeSet<u64> = live.iter().map(|file| file.number).collect();
+        let mut problems = Vec::new();
+        let number = recovered.manifest_number;
+        let facts = ManifestFacts::read(&self.output, &self.files, Some(number), &mut problems)?;
+        let missing = facts.missing_tables(&self.files);
         for table in self.files.iter().filter(|file| file.is_table()) {
-            if table
-                .number()
-                .is_none_or(|number| number <= recovered.manifest_number || known.contains(&number))
-            {
+            let Some(number) = table.number().filter(|number| !facts.live_tables.contains_key(number)) else {
                 continue;
-            }
+            };
             let stats = match inspect_table(&self.output, *table, None) {
                 // The repair reports it if it is live.
                 Err(error) if error.is_unreadable_file() => continue,
                 inspected => inspected?.stats,
             };
-            if log_missing || missing.iter().any(|file| stats.overlaps_user_keys(file, &self.output.order)) {
-                return Ok(true);
+            let order = &self.output.order;
+            let replaces_files =
+                log_missing || missing.iter().any(|file| stats.overlaps_user_keys(file, order));
+            if replaces_files && !facts.is_obsolete_table(number, &stats, &missing, &self.output) {
+                self.report.problems.append(&mut problems);
+                return Ok(Some(facts));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Repairs with the live tables and levels that the manifest lists.
@@ -74,6 +80,9 @@ impl RepairJob<'_> {
                 "the comparator name is LevelDB's again: no table has a block that LevelDB lacks".to_owned(),
             );
             changes = true;
+        }
+        if recovered.torn_tail.is_some() || self.report.tables_missing > 0 || self.is_log_missing(recovered) {
+            self.archive_unlisted_tables(recovered)?;
         }
         if !changes {
             self.report.tables_kept = levels.iter().map(|tables| tables.len() as u64).sum();
@@ -170,12 +179,31 @@ impl RepairJob<'_> {
         Ok(changes)
     }
 
-    /// Reports the log of the manifest if it is missing. Returns whether it is. A manifest of
-    /// LevelDB may name a log that LevelDB has not created yet.
+    /// Archives the tables that no edit of the manifest names, because an edit may be lost. The
+    /// next open would remove them.
+    fn archive_unlisted_tables(&mut self, recovered: &ManifestRecovery) -> Result<()> {
+        let manifest = recovered.manifest_number;
+        let named = tables_in_manifest(self.output.env(), self.output.directory, manifest)?;
+        let mut unlisted = self.files.clone();
+        unlisted.retain(|file| file.is_table() && file.number().is_some_and(|n| !named.contains(&n)));
+        for table in unlisted {
+            self.report_action(format!("{table}: no edit names it, but the manifest may have lost one"));
+            self.replaced_files.push(table);
+        }
+        Ok(())
+    }
+
+    /// Returns whether the log of the manifest is missing. A manifest of LevelDB may name a log
+    /// that LevelDB has not created yet.
+    fn is_log_missing(&self, recovered: &ManifestRecovery) -> bool {
+        let log = FileName::Log(recovered.version_set.log_number);
+        recovered.is_written_by_terrace && log != FileName::Log(0) && !self.files.contains(&log)
+    }
+
+    /// Reports the log of the manifest if it is missing. Returns whether it is.
     fn reports_missing_log(&mut self, recovered: &ManifestRecovery) -> bool {
         let log = FileName::Log(recovered.version_set.log_number);
-        let is_missing =
-            recovered.is_written_by_terrace && log != FileName::Log(0) && !self.files.contains(&log);
+        let is_missing = self.is_log_missing(recovered);
         if is_missing {
             self.report_problem(log, "is missing");
             self.report_action(format!("{log}: writes stored only in this log are lost"));

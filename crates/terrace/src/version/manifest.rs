@@ -61,6 +61,8 @@ pub(crate) struct Manifest {
     current: Option<OpenManifest>,
     /// New tables of edits that may have taken effect. The next MANIFEST decides it.
     undecided_tables: Vec<u64>,
+    /// MANIFESTs that CURRENT may name since a failed rotation. The next one decides it.
+    undecided_manifests: Vec<u64>,
 }
 
 /// Open MANIFEST file.
@@ -89,6 +91,7 @@ impl Manifest {
             is_marked: false,
             current: None,
             undecided_tables: Vec::new(),
+            undecided_manifests: Vec::new(),
         }
     }
 
@@ -238,18 +241,21 @@ impl Manifest {
         let created = self.create_file(&path, &snapshot, edit).map_err(CommitError::NotApplied);
         let switched =
             created.and_then(|open| set_current_file(&self.env, &self.directory, number).map(|()| open));
-        let mut open = switched.inspect_err(|error| {
-            if let CommitError::NotApplied(_) = error {
+        let mut open = switched.inspect_err(|error| match error {
+            CommitError::NotApplied(_) => {
                 // CURRENT does not name the new file, and each attempt would leave one.
                 let _ = self.env.fs.remove(&path);
             }
+            CommitError::Indeterminate(_) => self.undecided_manifests.push(number),
         })?;
         let old = std::mem::replace(&mut self.number, number);
         open.file.release_descriptor();
         self.current = Some(open);
-        if old != 0 {
+        // A repair would take the edit of an undecided one for a part of the history.
+        let undecided = std::mem::take(&mut self.undecided_manifests);
+        for number in undecided.into_iter().chain((old != 0).then_some(old)) {
             // If the removal fails, the next open removes the leftover file.
-            let _ = self.env.fs.remove(&self.path(old));
+            let _ = self.env.fs.remove(&self.path(number));
         }
         self.remove_undecided_tables(&[&snapshot, edit]);
         Ok(())
@@ -267,8 +273,9 @@ impl Manifest {
         for number in self.undecided_tables.drain(..) {
             let is_live =
                 edits.iter().any(|edit| edit.new_files.iter().any(|(_, file)| file.number == number));
-            if !is_live {
-                let _ = self.env.fs.remove(&self.directory.join(FileName::Table(number).to_string()));
+            let names = [FileName::Table(number), FileName::OldTable(number)];
+            for name in names.iter().filter(|_| !is_live) {
+                let _ = self.env.fs.remove(&self.directory.join(name.to_string()));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! MANIFEST recovery: reads the current version back from the MANIFEST at open.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -186,6 +187,22 @@ impl ManifestReader {
     fn check_comparator(&self, edit: &VersionEdit) -> Result<Option<bool>> {
         edit.comparator.as_ref().map(|stored| has_incompatible_suffix(stored, &self.comparator)).transpose()
     }
+}
+
+/// Returns the numbers of the tables that readable edits of the MANIFEST `manifest` add or delete.
+pub(crate) fn tables_in_manifest(env: &Env, directory: &Path, manifest: u64) -> Result<BTreeSet<u64>> {
+    let path = directory.join(FileName::Manifest(manifest).to_string());
+    let mut records = LogReader::salvaging(FileReader(env.fs.open_sequential(&path)?));
+    let mut tables = BTreeSet::new();
+    while let Some(item) = records.next().map_err(|error| file_error(&path, error))? {
+        if let LogItem::Record { data, .. } = item
+            && let Ok(edit) = VersionEdit::decode(data)
+        {
+            tables.extend(edit.new_files.iter().map(|(_, file)| file.number));
+            tables.extend(edit.deleted_files.iter().map(|(_, number)| *number));
+        }
+    }
+    Ok(tables)
 }
 
 /// Returns the name of the comparator with which the database in `directory` was created, without

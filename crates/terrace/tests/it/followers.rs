@@ -9,8 +9,11 @@ use terrace::{
     Backups, Db, Env, Error, ErrorKind, FollowOptions, Options, ReadOptions, RepairOptions, WriteBatch,
     verify,
 };
+use terrace_env::DeterministicScheduler;
 #[cfg(unix)]
 use terrace_env::SystemFs;
+use terrace_env::fault::{FaultFs, FaultPlan};
+use terrace_env::mem::MemFs;
 use terrace_testkit::SetOnDrop;
 use terrace_testkit::settings::Settings;
 use terrace_testkit::stock_leveldb::stock_leveldb_or_skip;
@@ -96,6 +99,33 @@ fn age_of_the_state() {
     assert_eq!(follower.get("key").unwrap().unwrap(), b"2");
     assert_eq!(db.catch_up().unwrap(), 2, "a writer is always caught up");
     assert_eq!(db.property("terrace.lag"), None);
+}
+
+/// Symptom: a follower did not show the writes of a WAL. Cause: it had dropped the WAL, because the
+/// MANIFEST had the edit of its flush. The sync of the edit failed, and the next MANIFEST lacked
+/// the edit. Guarantee: the follower reads the WAL again.
+#[test]
+fn flush_that_the_next_manifest_lacks() {
+    let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new()), FaultPlan::default()));
+    let env =
+        Env { scheduler: DeterministicScheduler::new(1), ..Env::with_file_system(Arc::clone(&fs) as _) };
+    let options = Options::default().create_if_missing(true).env(env);
+    let db = Db::open("db", &options).unwrap();
+    let follower = follow("db", &options);
+    db.put("a", "1").unwrap();
+    db.flush().unwrap();
+    db.put("k", "2").unwrap();
+    assert_eq!(follower.get("k").unwrap().unwrap(), b"2");
+    fs.set_plan("sync MANIFEST #1 once ENOSPC".parse().unwrap());
+    assert!(db.flush().unwrap_err().is_retryable());
+    db.put("l", "3").unwrap();
+    let keys = |follower: &Db| follower.iter().map(|entry| entry.unwrap().0).collect::<Vec<_>>().concat();
+    assert_eq!(keys(&follower), b"akl");
+    // Its edit drops the table of the first flush, and contains no flush.
+    db.delete_range("a".."b").unwrap();
+    assert_eq!(keys(&follower), b"kl");
+    db.flush().unwrap();
+    assert_eq!(keys(&follower), b"kl");
 }
 
 /// A read replays a part of a large backlog, and each part is a state of the writer.

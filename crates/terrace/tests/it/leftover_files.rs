@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use terrace::{BloomFilterPolicy, Db, Env, Options, RepairOptions, WriteOptions, compress};
-use terrace_env::fault::{FaultFs, FaultPlan};
+use terrace_env::fault::{FaultFs, FaultPlan, FileOp};
 use terrace_env::mem::{Crash, MemFs, POWER_LOSS_PROFILES};
 use terrace_env::{
     AccessMode, Clock, DeterministicScheduler, FileSystem, LockMode, Priority, Scheduler, ThreadPool,
@@ -171,6 +171,84 @@ fn failed_open_removes_only_its_own_log() {
     assert!(fixture.open().get(b"a").unwrap().is_some());
 }
 
+/// Symptom: an open reported a missing log. Cause: an earlier open had failed after the rename of
+/// CURRENT, and had removed the new log, which the new manifest names. Guarantee: the log stays if
+/// CURRENT may name that manifest.
+#[test]
+fn failed_open_keeps_the_log_that_current_names() {
+    let fixture = FaultyDb::new();
+    let db = fixture.open();
+    db.put(b"a", b"1").unwrap();
+    let killed = fixture.memory.crash_clone(&Crash::Kill);
+    let mut failures = 0;
+    for n in 1..6 {
+        let fixture = FaultyDb::on(Arc::new(killed.fork()));
+        fixture.plan(&format!("sync-dir db #{n} once EIO"));
+        let failed = Db::open("db", &fixture.options).is_err();
+        fixture.plan("");
+        let db = fixture.open();
+        assert_eq!(db.recovery().damage, [], "after a failed sync {n}");
+        assert_eq!(db.get(b"a").unwrap().as_deref(), Some(b"1".as_slice()));
+        failures += u32::from(failed);
+    }
+    assert!(failures >= 2, "the open syncs the directory before and after the rename");
+}
+
+/// Symptom: a repair dropped a log although no table had its writes. Cause: a flush had created a
+/// manifest, and CURRENT could not be renamed. The manifest remained although another one became
+/// live without the flush. Guarantee: the live manifest is the only one.
+#[test]
+fn manifest_that_did_not_become_live_is_removed() {
+    let fixture = FaultyDb::new();
+    let db = fixture.open();
+    db.put(b"a", b"1").unwrap();
+    db.flush().unwrap();
+    db.put(b"k", b"2").unwrap();
+    fixture.plan("append MANIFEST #1 once ENOSPC; rename CURRENT #1 once ENOSPC");
+    for _ in 0..2 {
+        assert!(db.flush().unwrap_err().is_retryable());
+    }
+    // Its edit drops the table of the first flush, and contains no flush.
+    db.delete_range("a".."b").unwrap();
+    assert_eq!(fixture.names("MANIFEST").len(), 1);
+    assert_eq!(fixture.names(".log").len(), 2, "the flush is not installed");
+    let fixture = FaultyDb::on(Arc::new(fixture.memory.crash_clone(&Crash::Kill)));
+    let manifest = Path::new("db").join(&fixture.names("MANIFEST")[0]);
+    fixture.memory.corrupt(&manifest, |bytes| *bytes.last_mut().unwrap() ^= 1).unwrap();
+    terrace::repair("db", &fixture.options, &RepairOptions::default()).unwrap();
+    assert_eq!(fixture.open().get(b"k").unwrap().as_deref(), Some(b"2".as_slice()));
+}
+
+/// Symptom: another process could not open a database that `shutdown` had closed. Cause: another
+/// thread had begun to close it, and still held the lock. Guarantee: each `shutdown` returns after
+/// the close, with its outcome.
+#[test]
+fn each_shutdown_waits_for_the_close() {
+    for plan in ["sync .log #1 once delay", "sync .log #1 once delay; sync .log #2 once EIO"] {
+        let memory = Arc::new(MemFs::new());
+        let fault = Arc::new(FaultFs::new(Arc::clone(&memory) as _, FaultPlan::default()));
+        let env = Env::with_file_system(Arc::clone(&fault) as _);
+        let options = Options::default().create_if_missing(true).env(env);
+        let db = Db::open("db", &options).unwrap();
+        db.put(b"a", b"1").unwrap();
+        let before = fault.call_count(FileOp::Sync);
+        fault.set_plan(plan.parse().unwrap());
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| db.shutdown());
+            while fault.call_count(FileOp::Sync) == before {
+                std::thread::yield_now();
+            }
+            let second = db.shutdown();
+            // The test would otherwise wait for the lock.
+            Db::open("db", &Options::default().env(Env::with_file_system(Arc::clone(&memory) as _)))
+                .unwrap()
+                .close()
+                .unwrap();
+            assert_eq!(second.is_ok(), first.join().unwrap().is_ok(), "{plan}");
+        });
+    }
+}
+
 /// Symptom: a second repair used tables of a failed first one. Cause: the failed repair left its
 /// new tables. Guarantee: a failed repair removes its tables.
 #[test]
@@ -199,7 +277,14 @@ fn failed_repair_leaves_no_tables() {
 /// of the edit was written.
 #[test]
 fn uninstalled_compaction_leaves_no_tables() {
-    let fixture = FaultyDb::new();
+    for ending in [".ldb", ".sst"] {
+        let mut fixture = FaultyDb::new();
+        fixture.options = fixture.options.old_table_names(ending == ".sst");
+        check_uninstalled_compaction(&fixture, ending);
+    }
+}
+
+fn check_uninstalled_compaction(fixture: &FaultyDb, ending: &str) {
     let db = fixture.open();
     for plan in [
         "sync-dir db #1 once EMFILE",
@@ -221,7 +306,7 @@ fn uninstalled_compaction_leaves_no_tables() {
         }
         assert!(failed >= 1, "{plan}");
         let live: usize = db.levels().iter().map(|level| level.files.len()).sum();
-        assert_eq!((live, fixture.names(".ldb").len()), (1, 1), "{plan}, failed {failed} times");
+        assert_eq!((live, fixture.names(ending).len()), (1, 1), "{plan}, failed {failed} times");
         assert_eq!(fixture.names("MANIFEST").len(), 1, "{plan}");
     }
     assert_eq!(db.get(b"a").unwrap(), Some(b"2".to_vec()));

@@ -81,7 +81,8 @@ pub fn comparator_name(path: impl AsRef<Path>, options: &Options) -> Result<Opti
 #[non_exhaustive]
 pub struct DestroyOptions {
     /// Removes the files of the database in its subdirectory `lost`, too: files that a repair has
-    /// replaced, and logs that an open has not replayed completely. Default: false.
+    /// replaced, logs that an open has not replayed completely, and tables that a damaged MANIFEST
+    /// may have listed. Default: false.
     pub with_lost: bool,
 }
 

@@ -94,6 +94,8 @@ pub(crate) struct FollowerTail {
     wals: Vec<WalTail>,
     /// Last sequence number of the WALs, or None before the first record.
     last: Option<SequenceNumber>,
+    /// Log number of the version set when WALs were dropped last.
+    dropped_below: u64,
     /// True if there may be WALs that the last list lacks.
     is_list_outdated: bool,
     /// Number of a WAL that the MANIFEST names and that does not exist, although both were checked
@@ -132,6 +134,7 @@ impl FollowerTail {
             manifest,
             wals: Vec::new(),
             last: None,
+            dropped_below: 0,
             is_list_outdated: true,
             accepted_missing_wal: None,
             replaced: None,
@@ -254,10 +257,17 @@ impl FollowerTail {
     }
 
     /// Drops the WALs whose records are all in tables, also a WAL that was read only in part.
+    ///
+    /// After a failed sync, a new MANIFEST may lack the last flush of the old one. Then all WALs
+    /// are read again, because the WAL of that flush was dropped.
     fn drop_flushed_wals(&mut self) {
         let set = self.manifest.version_set();
         let log_number = set.log_number;
         let prev_log_number = set.prev_log_number;
+        if log_number < self.dropped_below {
+            self.wals.clear();
+        }
+        self.dropped_below = log_number;
         self.wals.retain(|wal| wal.number >= log_number || wal.number == prev_log_number);
         if self.wals.is_empty() {
             self.last = None;

@@ -63,6 +63,14 @@ impl LostDirectory<'_> {
         Ok(copy)
     }
 
+    /// Moves `file` into the subdirectory, which exists. Returns its new path, relative to the
+    /// directory of the database.
+    pub(crate) fn move_file(&self, file: &str) -> Result<String> {
+        let path = self.unused_path(file)?;
+        self.env.fs.rename(&self.directory.join(file), &self.directory.join(&path))?;
+        Ok(path)
+    }
+
     /// Removes copies that this process has made, because they are not needed.
     pub(crate) fn remove(&self, copies: &[String]) {
         for copy in copies {

@@ -239,5 +239,6 @@ fn new_state(set: VersionSet, memtable: Arc<Memtable>) -> DbState {
         change_count: 0,
         stalls: PresentStalls::default(),
         is_shut_down: false,
+        close_outcome: None,
     }
 }

@@ -34,14 +34,14 @@ pub(super) fn last_sequence(
     let mut last = None;
     for file in version_set.version.levels.iter().flatten() {
         if file.smallest.sequence().max(file.largest.sequence()) > version_set.last_sequence {
-            last = last.max(Some(greatest_sequence(directory, files, options, file)?));
+            last = last.max(Some(sequence_of_listed_table(directory, files, options, file)?));
         }
     }
     Ok(last.filter(|last| *last > version_set.last_sequence))
 }
 
 /// Returns the greatest sequence number of the readable entries of `file`.
-fn greatest_sequence(
+fn sequence_of_listed_table(
     directory: &Path,
     files: &[FileName],
     options: &Options,
@@ -50,9 +50,13 @@ fn greatest_sequence(
     let names = [FileName::Table(file.number), FileName::OldTable(file.number)];
     // A read-only open of a damaged database does without missing tables.
     let Some(name) = names.into_iter().find(|name| files.contains(name)) else { return Ok(0) };
-    let path = directory.join(name.to_string());
-    let opened = options.env.fs.open_random_access(&path, AccessMode::Pread)?;
-    let mut entries = match SstFileReader::open(opened, &path, options) {
+    greatest_sequence(&directory.join(name.to_string()), options)
+}
+
+/// Returns the greatest sequence number of the readable entries of the table at `path`.
+pub(super) fn greatest_sequence(path: &Path, options: &Options) -> Result<SequenceNumber> {
+    let opened = options.env.fs.open_random_access(path, AccessMode::Pread)?;
+    let mut entries = match SstFileReader::open(opened, path, options) {
         Err(error) if error.kind() == ErrorKind::Corruption => return Ok(0),
         table => table?.iter(false),
     };

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Before CURRENT names the new MANIFEST, no data of the database is removed or changed. A failure
-//! or a crash before that leaves the database as it was.
+//! or a crash before that leaves the database as it was. Only tables that no version edit names may
+//! be in `lost/` then.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use terrace_env::{Env, FileLock, LockMode};
@@ -36,7 +36,7 @@ use crate::db::components::recovery_report::RecoveryReport;
 use crate::db::components::wal::{WalFile, WalWriter};
 use crate::db::components::watched_keys::WatchList;
 use crate::db::inner::DbInner;
-use crate::error::{Corruption, Error, Result};
+use crate::error::{Error, Result};
 use crate::info_log::{FileLogger, Logger, NoLogger};
 use crate::memtable::{ChunkPool, Memtable};
 use crate::options::Options;
@@ -146,6 +146,22 @@ impl DbInner {
         lost.sync()
     }
 
+    /// Moves tables to `lost/`, durably.
+    fn archive_unlisted_tables(&self, tables: &[FileName]) -> Result<()> {
+        if tables.is_empty() {
+            return Ok(());
+        }
+        let lost = LostDirectory::new(&self.options.env, &self.directory);
+        lost.create()?;
+        for table in tables {
+            let moved = lost.move_file(&table.to_string())?;
+            self.logger.log(format_args!(
+                "Moved {table} to {moved}: the MANIFEST may have lost the version edit that names it"
+            ));
+        }
+        lost.sync()
+    }
+
     /// Logs that the system refuses to sync directories, if it does.
     pub(in crate::db) fn log_refused_directory_sync(&self) {
         if let Some(line) = self.options.env.fs.refused_directory_sync() {
@@ -191,7 +207,7 @@ pub(super) struct DbOpener<'a> {
     pub(super) shared_budget: Option<Arc<SharedBudget>>,
     pub(super) chunk_pool: Arc<ChunkPool>,
     /// True for a read-only open that reports damage instead of failing.
-    allows_damage: bool,
+    pub(super) allows_damage: bool,
     pub(super) report: RecoveryReport,
     /// Files of a follower, and the maximum age of the states that its reads show.
     pub(super) follower: Option<(std::time::Duration, Box<FollowerTail>)>,
@@ -231,6 +247,7 @@ impl<'a> DbOpener<'a> {
         let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
         let next_file = self.first_unused_file_number(&files);
         let logs = self.find_logs_to_replay(&files)?;
+        let unlisted_tables = self.tables_of_lost_edits(&files)?;
         self.show_hidden_entries(&files)?;
         let flusher = RecoveryFlusher::new(&self.options.env, self.directory, self.table_options());
         let mut replayed = self.replay_logs(&logs, &mut |memtable| {
@@ -251,7 +268,9 @@ impl<'a> DbOpener<'a> {
         let memtable = Arc::clone(&writer.memtable);
         let inner = self.into_inner(memtable, Vec::new(), next_file, manifest?, Some(writer), Some(lock));
         let mut log_copies = Vec::new();
-        let archived = inner.archive_skipped_logs(&replayed.skipped_logs, &mut log_copies);
+        let archived = inner
+            .archive_skipped_logs(&replayed.skipped_logs, &mut log_copies)
+            .and_then(|()| inner.archive_unlisted_tables(&unlisted_tables));
         let needs_marker = inner.state.lock().version_set.needs_marker();
         let needs_edit = has_changes || inner.manifest.lock().needs_rotation(needs_marker);
         let installed = archived.map_err(CommitError::NotApplied).and_then(|()| match needs_edit {
@@ -268,9 +287,9 @@ impl<'a> DbOpener<'a> {
         drop(flusher);
         installed.map_err(|error| {
             inner.leave_shared_budget();
-            // The next attempt may need the space of a new log. A reused log stays: the MANIFEST
-            // refers to it.
-            if has_new_log {
+            // The next attempt may need the space of a new log. A reused log stays, because the
+            // MANIFEST refers to it, and so does a new one if the edit may be applied.
+            if has_new_log && matches!(error, CommitError::NotApplied(_)) {
                 inner.remove_empty_new_log();
             }
             error.into_error()
@@ -294,6 +313,7 @@ impl<'a> DbOpener<'a> {
     fn into_read_only(mut self, lock: Option<Box<dyn FileLock>>) -> Result<Arc<DbInner>> {
         let files = list_db_files(&self.options.env, self.directory, self.recovered.next_file_number)?;
         let logs = self.find_logs_to_replay(&files)?;
+        self.tables_of_lost_edits(&files)?;
         self.show_hidden_entries(&files)?;
         let mut immutable_memtables = Vec::new();
         let replayed = self.replay_logs(&logs, &mut |memtable| {
@@ -304,50 +324,6 @@ impl<'a> DbOpener<'a> {
         let manifest = Manifest::new(&self.options.env, self.directory, 0);
         let next_file = AtomicU64::new(0);
         Ok(self.into_inner(replayed.memtable, immutable_memtables, next_file, manifest, None, lock))
-    }
-
-    /// Checks that all tables of the version exist. Returns the numbers of the logs to replay.
-    fn find_logs_to_replay(&mut self, files: &[FileName]) -> Result<Vec<u64>> {
-        let version_set = &self.recovered.version_set;
-        let tables = files.iter().filter(|file| file.is_table());
-        let tables: BTreeSet<u64> = tables.filter_map(FileName::number).collect();
-        let live = version_set.version.levels.iter().flatten().map(|file| file.number);
-        let missing: Vec<u64> = live.filter(|number| !tables.contains(number)).collect();
-        let mut damage = Vec::new();
-        match missing.first() {
-            Some(first) if !self.allows_damage => {
-                let first = self.directory.join(FileName::Table(*first).to_string());
-                let message = format!("{} missing files; e.g.: {}", missing.len(), first.display());
-                return Err(Error::corruption(self.directory, None, message));
-            }
-            _ => damage.extend(missing.iter().map(|&number| self.missing(FileName::Table(number)))),
-        }
-        match self.recovered.lost_edit(files) {
-            Some(Error::Corruption(lost)) if self.allows_damage => damage.push(lost.clone()),
-            Some(error) => return Err(error.clone()),
-            None => {}
-        }
-        // Terrace makes a log durable before the MANIFEST that names it.
-        let log = FileName::Log(version_set.log_number);
-        let is_new = self.recovered.manifest_number == 0;
-        if self.recovered.is_written_by_terrace && !is_new && !files.contains(&log) {
-            self.logger.log(format_args!("Ignoring error: {log} is missing"));
-            damage.push(self.missing(log));
-        }
-        if let Some(torn) = &self.recovered.torn_tail {
-            self.logger
-                .log(format_args!("Ignoring an incomplete version edit at the end of the MANIFEST: {torn}"));
-        }
-        let mut logs = BTreeSet::new();
-        for file in files {
-            if let FileName::Log(number) = *file
-                && (number >= version_set.log_number || number == version_set.prev_log_number)
-            {
-                logs.insert(number);
-            }
-        }
-        self.report.damage.append(&mut damage);
-        Ok(logs.into_iter().collect())
     }
 
     /// Raises the last sequence number to that of the tables in `files`.
@@ -361,11 +337,6 @@ impl<'a> DbOpener<'a> {
             version_set.last_sequence = last;
         }
         Ok(())
-    }
-
-    fn missing(&self, file: FileName) -> Corruption {
-        let path = self.directory.join(file.to_string());
-        Corruption { path, offset: None, message: "is missing, but the MANIFEST lists it".into() }
     }
 
     /// Replays `logs`. Passes full memtables to `on_full_memtable`.

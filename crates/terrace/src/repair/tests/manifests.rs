@@ -294,6 +294,31 @@ fn manifest_that_lost_its_last_edits() {
     assert_eq!(test_db.contents(), "a=A b=B");
 }
 
+/// CURRENT never named the older manifest durably: its flush has not happened, so the log is live.
+/// The table of the flush became live later, by an unreadable edit.
+#[test]
+fn flush_of_an_abandoned_manifest() {
+    let table = CraftedTable::new().put("b", 8, "B");
+    let key = InternalKey::new(b"b", 8, ValueType::Value);
+    let file = NewFile { number: 1, size: table.encode().len() as u64, smallest: key.clone(), largest: key };
+    let flush = VersionEdit {
+        comparator: Some(b"leveldb.BytewiseComparator".to_vec()),
+        log_number: Some(30),
+        last_sequence: Some(8),
+        new_files: vec![(0, file)],
+        ..VersionEdit::default()
+    };
+    let database = CraftedDb::new()
+        .table(1, 12, &CraftedTable::new().put("a", 6, "A"))
+        .log(13, &CraftedLog::new().batch(7, &[("c", "C")]))
+        .file("000001.ldb", table.encode())
+        .file("MANIFEST-000001", CraftedLog::new().record(&record(flush)).bytes().to_vec())
+        .manifest_record(b"\xff damaged");
+    let test_db = TestDb::from_crafted(&database);
+    test_db.repair();
+    assert_eq!(test_db.contents(), "a=A b=B c=C");
+}
+
 #[test]
 fn logs_obsolete_by_the_manifest_stay_obsolete() {
     let database = CraftedDb::new()
