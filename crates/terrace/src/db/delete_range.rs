@@ -60,6 +60,13 @@ impl DbInner {
         {
             return self.write_empty_batch(&WriteOptions { sync: true }).map(drop);
         }
+        let install_count = self.read_state.install_count();
+        let deleted = self.delete_keys_of_range(range);
+        self.release_replaced_tables(install_count);
+        deleted
+    }
+
+    fn delete_keys_of_range(&self, range: KeyRange<'_>) -> Result<()> {
         for _ in 0..MAX_DROP_ATTEMPTS {
             let (rest, edit) = self.without_covered_tables(range)?;
             if edit.deleted_files.is_empty() {

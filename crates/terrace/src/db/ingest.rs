@@ -193,6 +193,19 @@ impl Drop for TableStage {
 
 impl DbInner {
     fn install_tables(&self, tables: &[NewTable], timeout: Duration) -> std::result::Result<(), CommitError> {
+        let install_count = self.read_state.install_count();
+        let installed = self.install_without_snapshots(tables, timeout);
+        // The check for keys in the ranges holds a read state.
+        self.release_replaced_tables(install_count);
+        installed
+    }
+
+    /// Executes steps 1 to 5.
+    fn install_without_snapshots(
+        &self,
+        tables: &[NewTable],
+        timeout: Duration,
+    ) -> std::result::Result<(), CommitError> {
         let clock = &self.options.env.clock;
         let started_at = clock.monotonic();
         let mut pause = MIN_SNAPSHOT_PAUSE;

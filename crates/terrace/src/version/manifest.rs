@@ -213,12 +213,26 @@ impl Manifest {
         self.confirm_durable().map_err(CommitError::NotApplied)?;
         let edit = self.marked(edit);
         let Some(mut open) = self.current.take() else { return Ok(()) };
-        open.write_edit(&edit).map_err(CommitError::Indeterminate)?;
+        let end = open.record_writer.end_offset();
+        if let Err(error) = open.write_edit(&edit).and_then(|()| Ok(open.file.flush()?)) {
+            // The drop may write a rest of the buffer.
+            drop(open);
+            return Err(self.unwritten_edit_error(error, end));
+        }
         open.file.sync().map_err(|error| CommitError::Indeterminate(error.into()))?;
         // Edits are rare, and a process may have thousands of databases open.
         open.file.release_descriptor();
         self.current = Some(open);
         Ok(())
+    }
+
+    /// Returns the error of an edit whose write failed. A full disk has no space for a new MANIFEST
+    /// either, so the caller has to remove the new tables if it can.
+    fn unwritten_edit_error(&self, error: Error, old_len: u64) -> CommitError {
+        match self.env.fs.file_size(&self.path(self.number)) {
+            Ok(len) if len == old_len => CommitError::NotApplied(error),
+            _ => CommitError::Indeterminate(error),
+        }
     }
 
     /// Starts the MANIFEST `number` with `snapshot` and `edit`, makes CURRENT name it, and removes

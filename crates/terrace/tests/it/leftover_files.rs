@@ -289,7 +289,7 @@ fn check_uninstalled_compaction(fixture: &FaultyDb, ending: &str) {
     for plan in [
         "sync-dir db #1 once EMFILE",
         // The edit may be live. The next attempt writes a new manifest, which decides it.
-        "append MANIFEST #1 once ENOSPC; create MANIFEST #1 x2 ENOSPC; create .dbtmp #1 once EMFILE",
+        "sync MANIFEST #1 once ENOSPC; create MANIFEST #1 x2 ENOSPC; create .dbtmp #1 once EMFILE",
     ] {
         fixture.plan("");
         for value in [b"1", b"2"] {
@@ -310,6 +310,58 @@ fn check_uninstalled_compaction(fixture: &FaultyDb, ending: &str) {
         assert_eq!(fixture.names("MANIFEST").len(), 1, "{plan}");
     }
     assert_eq!(db.get(b"a").unwrap(), Some(b"2".to_vec()));
+}
+
+/// Symptom: a disk stayed full. Cause: the edit of a compaction could not be written, but its
+/// tables stayed until a new manifest was written, which needs more space. Guarantee: the tables
+/// are removed at once if the manifest has its former length.
+#[test]
+fn unwritten_edit_leaves_no_tables_on_a_full_disk() {
+    let fixture = FaultyDb::new();
+    let db = fixture.open();
+    for value in [b"1", b"2"] {
+        db.put(b"a", value).unwrap();
+        db.put(b"z", value).unwrap();
+        db.flush().unwrap();
+    }
+    for plan in ["append MANIFEST", "flush MANIFEST"] {
+        fixture.plan(&format!("{plan} #1 once ENOSPC; create MANIFEST #1 forever ENOSPC"));
+        assert!(db.compact_range(None, None).unwrap_err().is_retryable(), "{plan}");
+        assert_eq!(fixture.names(".ldb").len(), 2, "{plan}");
+        fixture.plan("");
+        for level in db.levels() {
+            assert!(level.files.len() <= 2, "nothing was installed");
+        }
+    }
+    db.compact_range(None, None).unwrap();
+    assert_eq!((fixture.names(".ldb").len(), db.get(b"a").unwrap()), (1, Some(b"2".to_vec())));
+}
+
+/// Symptom: replaced tables stayed on the disk until the close. Cause: a deletion of a range key by
+/// key held them when the compaction ended. Guarantee: the end of the deletion has them removed.
+#[test]
+fn delete_range_releases_replaced_tables() {
+    let fixture = FaultyDb::new();
+    let db = fixture.open();
+    for value in [b"1", b"2"] {
+        for key in [b"a", b"m", b"z"] {
+            db.put(key, value).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let before = fixture.fault.call_count(FileOp::Sync);
+    // The deletion ends with a sync.
+    fixture.plan("sync .log #1 once delay");
+    std::thread::scope(|scope| {
+        scope.spawn(|| db.delete_range("b".."y").unwrap());
+        while fixture.fault.call_count(FileOp::Sync) == before {
+            std::thread::yield_now();
+        }
+        db.compact_range(None, None).unwrap();
+    });
+    fixture.background.run_until_idle();
+    let live: usize = db.levels().iter().map(|level| level.files.len()).sum();
+    assert_eq!(fixture.names(".ldb").len(), live);
 }
 
 /// Clock that calls a function at its next reading, once.

@@ -188,6 +188,19 @@ impl DbInner {
             return Err(Error::InvalidArgument("snapshot belongs to another database".into()));
         }
         self.delay_write(batch.as_bytes().len());
+        let install_count = self.read_state.install_count();
+        let written = self.check_and_write(batch, condition, options);
+        self.release_replaced_tables(install_count);
+        written
+    }
+
+    /// Executes steps 1 to 4.
+    fn check_and_write(
+        &self,
+        batch: &WriteBatch,
+        condition: &Unchanged<'_>,
+        options: &WriteOptions,
+    ) -> Result<SequenceNumber> {
         // Loaded before the read state: a switch of the memtable in between only adds writes to the
         // second check. In the order of readers, it would hide writes from both checks.
         let checked = self.read_state.visible_seqno().load(Ordering::Acquire);
@@ -348,11 +361,15 @@ impl DbInner {
     }
 
     fn last_change(&self, user_key: &[u8]) -> Result<Option<SequenceNumber>> {
+        let install_count = self.read_state.install_count();
         let (read_state, visible) = self.pin_read_state(&DEFAULT_READ_OPTIONS)?;
-        match newest_in_memtables(&read_state, user_key, visible) {
+        let newest = match newest_in_memtables(&read_state, user_key, visible) {
             None => self.newest_in_tables(&read_state, user_key, visible),
             newest => Ok(newest),
-        }
+        };
+        drop(read_state);
+        self.release_replaced_tables(install_count);
+        newest
     }
 }
 

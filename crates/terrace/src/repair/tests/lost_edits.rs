@@ -1,12 +1,18 @@
 //! Manifests that lost their last edits without a trace: the file ends at an earlier edit.
 
+use std::collections::BTreeMap;
+
+use terrace_env::DeterministicScheduler;
 use terrace_format::filename::FileName;
 use terrace_format::key::InternalComparator;
+use terrace_format::log::{LogItem, LogReader};
 use terrace_format::version_edit::VersionEdit;
 use terrace_testkit::crafted::CraftedTable;
+use terrace_testkit::rng::Rng;
 
 use super::*;
 use crate::ErrorKind;
+use crate::file_io::FileReader;
 use crate::version::{CommitError, Manifest, ManifestRecovery};
 
 /// Greater than the number of each file in these databases. A table gets such a smaller number if
@@ -107,5 +113,66 @@ fn open_with_a_missing_log_keeps_unlisted_tables() {
         assert_eq!(test_db.contents(), "a=2 c=2");
         assert_eq!(test_db.find(&name), [""; 0]);
         assert_eq!(test_db.read(&format!("lost/{name}")), table);
+    }
+}
+
+/// Returns the offsets of the records of a log file.
+fn record_offsets(test_db: &TestDb, name: &str) -> Vec<usize> {
+    let file = test_db.fs.open_sequential(&TestDb::path(name)).unwrap();
+    let mut records = LogReader::new(FileReader(file));
+    let mut offsets = Vec::new();
+    while let Some(item) = records.next().unwrap() {
+        if let LogItem::Record { offset, .. } = item {
+            offsets.push(offset as usize);
+        }
+    }
+    offsets
+}
+
+/// Whichever number of edits the manifest has lost, an open or a repair finds all entries.
+#[test]
+fn manifest_of_a_killed_process_cut_after_each_edit() {
+    for seed in 0..6 {
+        let mut rng = Rng::new(seed);
+        let mut test_db = TestDb::on(MemFs::new());
+        test_db.options.env.scheduler = DeterministicScheduler::new(seed);
+        let db = Db::open(DIR, &test_db.options).unwrap();
+        let mut expected = BTreeMap::new();
+        for step in 0..80 + rng.below(80) {
+            for _ in 0..rng.below(6) {
+                let key = format!("k{:02}", rng.below(40));
+                if rng.one_in(3) {
+                    db.delete(&key).unwrap();
+                    expected.remove(&key);
+                } else {
+                    let value = step.to_string();
+                    db.put(&key, &value).unwrap();
+                    expected.insert(key, value);
+                }
+            }
+            match rng.below(8) {
+                0 => db.compact_range(None, None).unwrap(),
+                1..5 => db.flush().unwrap(),
+                _ => {}
+            }
+        }
+        let expected: Vec<String> =
+            expected.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let killed = test_db.fs.fork();
+        let manifest = test_db.only("MANIFEST");
+        let bytes = test_db.read(&manifest);
+        // The first two edits are the snapshot and its numbers.
+        for offset in record_offsets(&test_db, &manifest).into_iter().skip(2) {
+            let test_db = TestDb::on(killed.fork());
+            test_db.write(&manifest, &bytes[..offset]);
+            match Db::open(DIR, &test_db.options) {
+                Ok(db) => assert_eq!(contents(&db), expected.join(" "), "seed {seed}, cut at {offset}"),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+                    test_db.repair();
+                    assert_eq!(test_db.contents(), expected.join(" "), "seed {seed}, cut at {offset}");
+                }
+            }
+        }
     }
 }
