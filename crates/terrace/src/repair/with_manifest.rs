@@ -12,7 +12,7 @@ use super::recovered_table::RecoveredTable;
 use super::salvage::{inspect_logs, inspect_table};
 use crate::error::Result;
 use crate::verify::{LogSequenceCheck, Problem, find_table_file};
-use crate::version::{LogWriteMethod, ManifestRecovery, tables_in_manifest};
+use crate::version::{LogWriteMethod, ManifestRecovery, tables_without_edit};
 
 impl RepairJob<'_> {
     /// Returns the facts from the edits of the manifest if its end is lost without a trace: files
@@ -183,10 +183,8 @@ impl RepairJob<'_> {
     /// next open would remove them.
     fn archive_unlisted_tables(&mut self, recovered: &ManifestRecovery) -> Result<()> {
         let manifest = recovered.manifest_number;
-        let named = tables_in_manifest(self.output.env(), self.output.directory, manifest)?;
-        let mut unlisted = self.files.clone();
-        unlisted.retain(|file| file.is_table() && file.number().is_some_and(|n| !named.contains(&n)));
-        for table in unlisted {
+        let output = &self.output;
+        for table in tables_without_edit(output.env(), output.directory, manifest, &self.files)? {
             self.report_action(format!("{table}: no edit names it, but the manifest may have lost one"));
             self.replaced_files.push(table);
         }

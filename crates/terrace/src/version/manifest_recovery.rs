@@ -189,8 +189,13 @@ impl ManifestReader {
     }
 }
 
-/// Returns the numbers of the tables that readable edits of the MANIFEST `manifest` add or delete.
-pub(crate) fn tables_in_manifest(env: &Env, directory: &Path, manifest: u64) -> Result<BTreeSet<u64>> {
+/// Returns the tables in `files` that no readable edit of the MANIFEST `manifest` adds or deletes.
+pub(crate) fn tables_without_edit(
+    env: &Env,
+    directory: &Path,
+    manifest: u64,
+    files: &[FileName],
+) -> Result<Vec<FileName>> {
     let path = directory.join(FileName::Manifest(manifest).to_string());
     let mut records = LogReader::salvaging(FileReader(env.fs.open_sequential(&path)?));
     let mut tables = BTreeSet::new();
@@ -202,7 +207,9 @@ pub(crate) fn tables_in_manifest(env: &Env, directory: &Path, manifest: u64) -> 
             tables.extend(edit.deleted_files.iter().map(|(_, number)| *number));
         }
     }
-    Ok(tables)
+    let mut unlisted = files.to_vec();
+    unlisted.retain(|file| file.is_table() && file.number().is_some_and(|n| !tables.contains(&n)));
+    Ok(unlisted)
 }
 
 /// Returns the name of the comparator with which the database in `directory` was created, without

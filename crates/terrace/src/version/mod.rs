@@ -24,7 +24,7 @@ pub(crate) use manifest::{CommitError, Manifest, set_current_file};
 pub(crate) use manifest_mark::{ClosedLog, LogWriteMethod};
 pub(crate) use manifest_recovery::{
     MAX_FILE_NUMBER, MAX_UNLISTED_FILE_NUMBER, ManifestRecovery, has_incompatible_suffix,
-    read_comparator_name, read_current, tables_in_manifest,
+    read_comparator_name, read_current, tables_without_edit,
 };
 pub(crate) use manifest_tail::ManifestTail;
 pub(crate) use point_lookup::ReadCompactionHint;

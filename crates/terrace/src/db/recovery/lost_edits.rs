@@ -20,7 +20,7 @@ use terrace_format::filename::FileName;
 use super::hidden_entries;
 use super::open::DbOpener;
 use crate::error::{Corruption, Error, Result};
-use crate::version::tables_in_manifest;
+use crate::version::tables_without_edit;
 
 impl DbOpener<'_> {
     /// Checks that all tables of the version exist. Returns the numbers of the logs to replay.
@@ -75,9 +75,7 @@ impl DbOpener<'_> {
         }
         let env = &self.options.env;
         let manifest = self.recovered.manifest_number;
-        let named = tables_in_manifest(env, self.directory, manifest)?;
-        let mut unlisted = files.to_vec();
-        unlisted.retain(|file| file.is_table() && file.number().is_some_and(|n| !named.contains(&n)));
+        let unlisted = tables_without_edit(env, self.directory, manifest, files)?;
         let Some(log) = missing_log.filter(|_| !self.allows_damage) else { return Ok(unlisted) };
         for table in &unlisted {
             let path = self.directory.join(table.to_string());
