@@ -67,20 +67,24 @@ impl Run for Migrate {
             terminal::note("cut-over: not done; end the writer of FROM, then run again with --resume");
             return Ok(());
         }
-        let last = match from.starts_with("local:") {
-            true => cut_over(&from, &*passed, &*target)?,
-            false => last_pass(&*source, &*target)?,
+        let last = match local_directory(&from) {
+            Some(directory) => cut_over(&from, &directory, &*passed, &*target)?,
+            None => last_pass(&*source, &*target)?,
         };
         verify(&*target, &last)
     }
 }
 
+/// Returns the directory of a local store.
+fn local_directory(address: &str) -> Option<PathBuf> {
+    address.strip_prefix("local:").map(PathBuf::from)
+}
+
 /// Returns an error if both are the same, or if a directory cannot have its part.
 fn check_directories(from: &str, to: &str) -> CommandResult {
     let options = Options::default();
-    let directory = |address: &str| address.strip_prefix("local:").map(PathBuf::from);
-    let source = directory(from);
-    let target = directory(to);
+    let source = local_directory(from);
+    let target = local_directory(to);
     let normalized = |path: &PathBuf| normalized_path(&*options.env.fs, path);
     if from == to || source.is_some() && source.as_ref().map(normalized) == target.as_ref().map(normalized) {
         return Err(Failure::Usage("FROM and TO are the same".into()));
@@ -142,7 +146,12 @@ fn pass(source: &dyn StoreSnapshot, target: &dyn Store) -> Result<Reconciled, Fa
 }
 
 /// Transfers the changes since the snapshot `passed`, while the directory `from` is locked.
-fn cut_over(from: &str, passed: &dyn StoreSnapshot, target: &dyn Store) -> Result<Reconciled, Failure> {
+fn cut_over(
+    from: &str,
+    directory: &Path,
+    passed: &dyn StoreSnapshot,
+    target: &dyn Store,
+) -> Result<Reconciled, Failure> {
     let started = SystemClock.monotonic();
     // The lock of readers excludes every writer, and needs no permission to write.
     let source =
@@ -156,7 +165,7 @@ fn cut_over(from: &str, passed: &dyn StoreSnapshot, target: &dyn Store) -> Resul
     drop((now, source));
     let locked = SystemClock.monotonic().saturating_sub(started);
     terminal::note(format_args!("cut-over: {} put, {} deleted", last.puts, last.deletes));
-    let path = Path::new(from.strip_prefix("local:").unwrap_or(from)).join(FileName::Lock.to_string());
+    let path = directory.join(FileName::Lock.to_string());
     // A read-only open creates no lock file, and a copy on a read-only disk may have none.
     match Options::default().env.fs.exists(&path)? {
         true => terminal::note(format_args!("locked: FROM for {}", units::time(locked))),
