@@ -63,7 +63,7 @@ pub use mem_mapping::MemMapping;
 pub use path::normalized_path;
 pub use path_bytes::path_from_bytes;
 pub use prefetch::prefetch;
-pub use process::{ProcessTimes, ProcessToken, end_with_parent, with_own_process_group};
+pub use process::{ProcessTimes, ProcessToken, end_with_parent, keep_heap_small, with_own_process_group};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use scheduler::{DeterministicScheduler, Priority, ScheduledJob, Scheduler, ThreadPool};
 pub use sticky_sync::StickySync;

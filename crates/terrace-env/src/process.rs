@@ -36,6 +36,14 @@ pub fn end_with_parent() -> bool {
     platform::end_with_parent()
 }
 
+/// Makes the allocator of this process keep little freed memory, at the price of slower buffers
+/// above 128 KiB. Call it before the process starts threads.
+///
+/// It has an effect with glibc only.
+pub fn keep_heap_small() {
+    platform::keep_heap_small();
+}
+
 /// Starts `command` in a process group of its own, so that Ctrl-C does not reach it.
 pub fn with_own_process_group(command: &mut Command) -> &mut Command {
     set_own_group(command)

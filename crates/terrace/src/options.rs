@@ -16,7 +16,7 @@ use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::event::EventListener;
 use crate::info_log::Logger;
-use crate::shared_budget::SharedBudget;
+use crate::shared_budget::{SharedBudget, shared_budget_size};
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
 
@@ -265,10 +265,10 @@ const MIN_MEMORY_BUDGET: usize = 2 << 20;
 /// Budget in bytes that corresponds to the memory use of a database without a budget.
 const UNBUDGETED_MEMORY_USE: usize = 256 << 20;
 
-/// Returns the default budget of a process that may use `memory` bytes: half of them if that is
-/// little, otherwise none. The other half is for the process itself and for the page cache.
+/// Returns the default budget of a process that may use `memory` bytes: the shared budget if that
+/// is little, otherwise none.
 fn default_memory_budget(memory: u64) -> Option<usize> {
-    usize::try_from(memory / 2).ok().filter(|half| *half < UNBUDGETED_MEMORY_USE)
+    Some(shared_budget_size(memory)).filter(|size| *size < UNBUDGETED_MEMORY_USE)
 }
 
 impl Options {
@@ -491,8 +491,8 @@ mod tests {
 
     #[test]
     fn small_machine_gets_a_default_budget() {
-        let budgets = [64 << 20, (512 << 20) - 2, 512 << 20, u64::MAX].map(default_memory_budget);
-        assert_eq!(budgets, [Some(32 << 20), Some((256 << 20) - 1), None, None]);
+        let budgets = [64 << 20, 128 << 20, (512 << 20) - 2, 512 << 20, u64::MAX].map(default_memory_budget);
+        assert_eq!(budgets, [Some(16 << 20), Some(64 << 20), Some((256 << 20) - 1), None, None]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Memory budget that the databases of a process share.
 //!
 //! ```text
-//!   half of the memory of the process
+//!   half of the memory of the process, less below 96 MiB
 //!     [ memtables and pooled chunks: up to 1/2   | open tables: 3/8 to 11/16 | blocks: from 1/8 ]
 //!         early flushes: current memtables > 3/16
 //! ```
@@ -92,6 +92,18 @@ pub(crate) const MIN_EARLY_FLUSH_BYTES: usize = 64 << 10;
 /// Budgets by the memory limit that the file systems of their databases report.
 type BudgetsByLimit = BTreeMap<u64, Weak<SharedBudget>>;
 
+/// Returns the size of the budget of a process that may use `memory_limit` bytes, in bytes.
+///
+/// It is half of the limit. In a very small process, more than half remains for compactions,
+/// stacks, heaps with holes, and the page cache.
+pub(crate) fn shared_budget_size(memory_limit: u64) -> usize {
+    /// Memory of the rest, in bytes.
+    const REST: u64 = 48 << 20;
+    let half = memory_limit / 2;
+    let size = half.min(memory_limit.saturating_sub(REST).max(memory_limit / 4));
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
+
 impl ForkParticipant for SharedBudget {
     fn lock_for_fork(self: Arc<Self>, locks: &mut ForkLocks) {
         locks.lock(&self, |budget| &budget.users);
@@ -113,7 +125,7 @@ impl SharedBudget {
             return budget;
         }
         // Without the lock: the budget registers itself for forks.
-        let budget = SharedBudget::new(usize::try_from(memory_limit / 2).unwrap_or(usize::MAX));
+        let budget = SharedBudget::new(shared_budget_size(memory_limit));
         let mut budgets = budgets.lock();
         if let Some(other) = budgets.get(&memory_limit).and_then(Weak::upgrade) {
             return other;

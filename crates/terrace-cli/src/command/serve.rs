@@ -289,6 +289,9 @@ impl Run for Serve {
         };
         let config = args.server_config()?;
         check_checkpoints(&config)?;
+        if has_little_memory(&config) {
+            terrace_env::keep_heap_small();
+        }
         if config.shared_store.is_none() {
             check_directory(&config)?;
         }
@@ -301,6 +304,15 @@ impl Run for Serve {
             failure => failure,
         })
     }
+}
+
+/// Returns true if the process or its database may use less memory than a usual server.
+fn has_little_memory(config: &ServerConfig) -> bool {
+    /// Memory of the process below which the server is careful with it, in bytes.
+    const MEMORY: u64 = 1 << 30;
+    let of_process = config.engine.env.fs.memory_limit().unwrap_or(u64::MAX);
+    let of_database = config.engine.memory_budget.map_or(u64::MAX, |budget| budget as u64 * 2);
+    of_process.min(of_database) < MEMORY
 }
 
 /// Reads a password and prints its hash.

@@ -125,11 +125,20 @@ fn block_cache_grows_with_the_databases_and_shrinks_with_their_tables() {
 }
 
 #[test]
+fn a_very_small_process_keeps_more_than_half() {
+    let sizes = [(32, 8), (64, 16), (80, 32), (96, 48), (128, 64), (1 << 10, 512)];
+    for (limit, size) in sizes {
+        assert_eq!(shared_budget_size(limit << 20), size << 20, "{limit} MiB");
+    }
+    assert_eq!(shared_budget_size(0), 0);
+}
+
+#[test]
 fn same_memory_limit_means_same_budget() {
-    let budget = SharedBudget::for_memory_limit(12_345_678);
-    assert!(Arc::ptr_eq(&budget, &SharedBudget::for_memory_limit(12_345_678)));
-    assert!(!Arc::ptr_eq(&budget, &SharedBudget::for_memory_limit(12_345_679)));
-    assert_eq!(budget.total(), 6_172_839);
+    let budget = SharedBudget::for_memory_limit(123_456_788);
+    assert!(Arc::ptr_eq(&budget, &SharedBudget::for_memory_limit(123_456_788)));
+    assert!(!Arc::ptr_eq(&budget, &SharedBudget::for_memory_limit(123_456_789)));
+    assert_eq!(budget.total(), 61_728_394);
 }
 
 /// Regression: a writer that compared the memtables dropped the last reference to a database, under

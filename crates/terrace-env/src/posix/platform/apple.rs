@@ -117,6 +117,9 @@ pub(crate) fn end_with_parent() -> bool {
     false
 }
 
+/// Does nothing: the allocator has no such settings.
+pub(crate) fn keep_heap_small() {}
+
 fn to_offset(value: u64) -> rustix::io::Result<libc::off_t> {
     libc::off_t::try_from(value).map_err(|_| Errno::FBIG)
 }

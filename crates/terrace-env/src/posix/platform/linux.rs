@@ -78,3 +78,22 @@ pub(crate) fn end_with_parent() -> bool {
     use rustix::process::{Signal, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
 }
+
+/// Makes the allocator return large buffers at once, and share two heaps among all threads.
+#[cfg(target_env = "gnu")]
+#[allow(unsafe_code)] // No safe wrapper supports mallopt.
+pub(crate) fn keep_heap_small() {
+    /// Size from which a buffer is a mapping of its own, in bytes. Without a fixed size, glibc
+    /// raises it up to 32 MiB, and compactions leave heaps with large holes.
+    const MMAP_THRESHOLD: libc::c_int = 128 << 10;
+    const MAX_HEAPS: libc::c_int = 2;
+    for (parameter, value) in [(libc::M_MMAP_THRESHOLD, MMAP_THRESHOLD), (libc::M_ARENA_MAX, MAX_HEAPS)] {
+        // SAFETY: the call takes two integers and changes settings under the allocator's own lock.
+        // A refused value leaves the old one.
+        unsafe { libc::mallopt(parameter, value) };
+    }
+}
+
+/// Does nothing: the allocator has no such settings.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn keep_heap_small() {}

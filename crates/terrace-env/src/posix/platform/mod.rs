@@ -12,6 +12,7 @@
 //!   abstract_address    name that begins with byte 0  none
 //!   set_unsent_timeout  TCP_USER_TIMEOUT              TCP_RXT_CONNDROPTIME
 //!   end_with_parent     PR_SET_PDEATHSIG              none
+//!   keep_heap_small     mallopt with glibc            none
 //! ```
 //!
 //! A new system of the POSIX family is a file of this folder with these functions.
