@@ -80,9 +80,9 @@ static COMMANDS: &[Command] = &[
         run: suites::run_redis,
     },
     Command {
-        name: "go-redis-suite",
-        help: "Run the suite of the client go-redis against redis-server and terrace serve: [--program PATH]",
-        run: suites::run_go_redis,
+        name: "client-suites",
+        help: "Run suites of clients against redis-server and terrace serve: [--program PATH] [CLIENT ...]",
+        run: suites::run_clients,
     },
     Command {
         name: "store-histories",

@@ -1,7 +1,7 @@
 //! COMMAND and its subcommands: the table of commands for clients.
 
 use super::subcommand::{Subcommand, dispatch, is_arity};
-use super::table::{self, Command, Flags, find, key_access};
+use super::table::{self, Command, Flags, Keys, find, key_access};
 use super::{Args, Call};
 use crate::failure::{CommandResult, Failure};
 use crate::resp::Reply;
@@ -28,25 +28,37 @@ pub(super) static COMMAND: &[Subcommand] = &[
 ];
 
 fn reply_row(reply: &mut Reply, row: &Command) {
+    reply_fields(reply, row, row.name, row.arity, row.keys);
+    let help = (!row.subcommands.is_empty()).then_some(("help", 2));
+    let subcommands = row.subcommands.iter().map(|it| (it.name, it.arity)).chain(help);
+    reply.array(row.subcommands.len() + usize::from(help.is_some()));
+    for (name, arity) in subcommands {
+        let full_name = format!("{}|{name}", row.name);
+        reply_fields(reply, row, &full_name, arity, row.keys.of_subcommand(arity));
+        reply.array(0);
+    }
+}
+
+/// Writes an array of all fields but the last one, the subcommands.
+fn reply_fields(reply: &mut Reply, row: &Command, name: &str, arity: i32, keys: Keys) {
     let movable = row.has_movable_keys().then_some("movablekeys");
     let flags: Vec<&str> = row.flags.names().chain(movable).collect();
     reply.array(10);
-    reply.bulk(row.name);
-    reply.integer(i64::from(row.arity));
+    reply.bulk(name);
+    reply.integer(i64::from(arity));
     reply.set(flags.len());
     for flag in flags {
         reply.status(flag);
     }
-    reply.count(row.keys.first);
-    reply.integer(i64::from(row.keys.last));
-    reply.count(row.keys.step);
+    reply.count(keys.first);
+    reply.integer(i64::from(keys.last));
+    reply.count(keys.step);
     let categories = table::CATEGORIES.iter().filter(|name| table::is_in_category(row, None, name));
     reply.set(categories.clone().count());
     categories.for_each(|name| reply.status(&format!("@{name}")));
-    // Tips, key specifications and subcommands.
-    for _ in 0..3 {
-        reply.array(0);
-    }
+    // Tips and key specifications.
+    reply.array(0);
+    reply.array(0);
 }
 
 fn count(call: &mut Call<'_>, _args: Args<'_>) -> CommandResult {
@@ -98,10 +110,12 @@ fn list(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
         5 if args.is(2, "FILTERBY") && args.is(3, "MODULE") => "module",
         _ => return Err(Failure::SYNTAX),
     };
-    let category = String::from_utf8_lossy(args.at(4)).to_ascii_lowercase();
+    // Names are in lower case. Both kinds of filters ignore the case.
+    let pattern = args.at(4).to_ascii_lowercase();
+    let category = String::from_utf8_lossy(&pattern).into_owned();
     let is_known = table::CATEGORIES.contains(&category.as_str());
     let rows = table::all_counted().filter(|(name, row, _)| match filter {
-        "pattern" => crate::glob::is_match(args.at(4), name.as_bytes()),
+        "pattern" => crate::glob::is_match(&pattern, name.as_bytes()),
         "category" => is_known && table::is_in_category(row, None, &category),
         // There are no modules.
         filter => filter.is_empty(),

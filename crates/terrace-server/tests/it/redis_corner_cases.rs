@@ -155,6 +155,48 @@ fn description_of_commands() {
     });
 }
 
+/// COMMAND INFO had no subcommands, so clients that route by keys did not find those of OBJECT.
+#[test]
+fn subcommands_of_commands() {
+    with_client(|client| {
+        let info = client.run("COMMAND INFO object");
+        assert!(info.contains("'object|encoding' :3 [] :2 :2 :1"), "{info}");
+        assert!(info.contains("'object|help' :2 [] :0 :0 :0"), "{info}");
+        client.check(&[("COMMAND LIST FILTERBY PATTERN XR*ge", "['xrange' 'xrevrange']")]);
+        let info = client.run("COMMAND INFO xgroup");
+        assert!(info.contains("'xgroup|create' :-5 ["), "{info}");
+        let info = client.run("COMMAND INFO get");
+        assert!(info.ends_with("[] [] []]]"), "{info}");
+    });
+}
+
+/// The suite of fakeredis found other replies.
+#[test]
+fn replies_that_the_suite_of_fakeredis_checks() {
+    with_client(|client| {
+        client.check(&[
+            // An infinite score with the weight 0 is no number, and the sum with it is zero.
+            ("ZADD a inf x", ":1"),
+            ("ZADD b inf x", ":1"),
+            ("ZINTER 2 a b WEIGHTS 1 0 WITHSCORES", "['x' '0']"),
+            ("ZINTER 2 a b WEIGHTS 1 0 AGGREGATE MIN WITHSCORES", "['x' 'inf']"),
+            ("ZUNION 2 a b WEIGHTS 1 0 WITHSCORES", "['x' 'inf']"),
+            ("XADD s LIMIT 0 * f v", "-ERR syntax error, LIMIT cannot be used without the special ~ option"),
+            (
+                "XADD s LIMIT 1 * f v",
+                "-ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
+            ),
+            ("XTRIM s LIMIT 0", "-ERR syntax error, XTRIM must be called with a trimming strategy"),
+            ("CONFIG SET stream-node-max-entries 2", "OK"),
+            ("XADD s 1-1 f v", "'1-1'"),
+            ("XADD s 2-1 f v", "'2-1'"),
+            ("XADD s 3-1 f v", "'3-1'"),
+        ]);
+        let info = client.run("XINFO STREAM s");
+        assert!(info.contains("'radix-tree-keys' :2 'radix-tree-nodes' :3"), "{info}");
+    });
+}
+
 /// Contradictory options were accepted, and some errors had another text.
 #[test]
 fn contradictory_options() {

@@ -288,7 +288,8 @@ fn intersection(view: &mut View<'_>, combination: &mut Combination) -> CommandRe
     for (member, score) in smallest.members(view)? {
         let mut combined = Some(weighted(score, *weight));
         for (other, weight) in others {
-            let score = other.score(view, &member)?.map(|score| weighted(score, *weight));
+            // A product that is no number reaches the sum, which is zero then, as in Redis.
+            let score = other.score(view, &member)?.map(|score| score * weight);
             combined = combined.zip(score).map(|(first, second)| aggregate.apply(first, second));
             if combined.is_none() {
                 break;

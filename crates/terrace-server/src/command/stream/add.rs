@@ -171,9 +171,10 @@ pub(in crate::command) fn xtrim(call: &mut Call<'_>, args: Args<'_>) -> CommandR
     while index < args.len() {
         index = options.parse(args, index)?.ok_or(Failure::SYNTAX)?;
     }
-    let trim = options
-        .finish(call)?
-        .ok_or(Failure::reply("ERR syntax error, XTRIM must be called with a trimming strategy"))?;
+    if options.is_none() {
+        return Err(Failure::reply("ERR syntax error, XTRIM must be called with a trimming strategy"));
+    }
+    let trim = options.finish(call)?.ok_or(Failure::SYNTAX)?;
     let database = call.session.database;
     let Some(mut stream) = Stream::open(&mut call.view, database, &args[1])? else {
         call.reply.integer(0);

@@ -1,13 +1,10 @@
 //! XINFO: states of streams, groups and consumers.
 
-use super::{Group, GroupEdit, Stream, StreamId, entry, group, no_group_of_key};
+use super::{Group, GroupEdit, Stream, StreamId, entry, group, no_group_of_key, trim};
 use crate::command::members::check_bytes;
 use crate::command::subcommand::{Subcommand, dispatch, unknown_form};
 use crate::command::{Args, Call};
 use crate::failure::{CommandResult, Failure};
-
-/// Number of entries that Redis keeps in one node, by its default.
-const NODE_ENTRIES: u64 = 100;
 
 /// XINFO subcommand
 pub(in crate::command) fn xinfo(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
@@ -103,7 +100,7 @@ fn stream(call: &mut Call<'_>, args: Args<'_>) -> CommandResult {
 }
 
 fn reply_head(call: &mut Call<'_>, stream: &Stream) {
-    let nodes = stream.len().div_ceil(NODE_ENTRIES) as usize;
+    let nodes = stream.len().div_ceil(trim::node_entries(call)) as usize;
     for (name, count) in
         [("length", stream.len() as usize), ("radix-tree-keys", nodes), ("radix-tree-nodes", nodes + 1)]
     {

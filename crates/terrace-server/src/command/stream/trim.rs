@@ -12,6 +12,7 @@ use crate::store::View;
 
 /// Number of nodes that one `~` removes without LIMIT.
 const DEFAULT_NODES: u64 = 100;
+const LIMIT_WITHOUT_SIGN: &str = "ERR syntax error, LIMIT cannot be used without the special ~ option";
 
 /// Entries that remain.
 #[derive(Debug, Clone, Copy)]
@@ -66,21 +67,25 @@ impl TrimOptions {
         Ok(None)
     }
 
+    /// True without a threshold, and without a limit beyond zero.
+    pub(super) fn is_none(&self) -> bool {
+        self.threshold.is_none() && self.limit.is_none_or(|limit| limit == 0)
+    }
+
     /// Returns the trim, or None without a threshold.
     pub(super) fn finish(self, call: &Call<'_>) -> CommandResult<Option<Trim>> {
         let Some(threshold) = self.threshold else {
-            if self.limit.is_some_and(|limit| limit > 0) {
-                return Err(Failure::reply(
+            return match self.limit {
+                Some(0) => Err(Failure::reply(LIMIT_WITHOUT_SIGN)),
+                Some(_) => Err(Failure::reply(
                     "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
-                ));
-            }
-            return Ok(None);
+                )),
+                None => Ok(None),
+            };
         };
         if !self.is_approximate {
             if self.limit.is_some() {
-                return Err(Failure::reply(
-                    "ERR syntax error, LIMIT cannot be used without the special ~ option",
-                ));
+                return Err(Failure::reply(LIMIT_WITHOUT_SIGN));
             }
             return Ok(Some(Trim { threshold, granularity: 1, limit: u64::MAX }));
         }
@@ -96,7 +101,7 @@ impl TrimOptions {
 }
 
 /// Setting `stream-node-max-entries`.
-fn node_entries(call: &Call<'_>) -> u64 {
+pub(super) fn node_entries(call: &Call<'_>) -> u64 {
     const DEFAULT: u64 = 100;
     let found = settings::matching(call.shared, &[b"stream-node-max-entries"]);
     let value = found.first().and_then(|(_, value)| value.parse().ok());

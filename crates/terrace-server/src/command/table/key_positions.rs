@@ -62,6 +62,14 @@ impl Keys {
         Keys { more, ..self }
     }
 
+    /// Keys of a subcommand with the arity `arity`. One without further arguments has none.
+    pub(crate) const fn of_subcommand(self, arity: i32) -> Keys {
+        match self.more {
+            MoreKeys::Subcommand if arity.unsigned_abs() > 2 => keys(2, 2, 1),
+            _ => self,
+        }
+    }
+
     /// True if the command has no keys.
     pub(crate) fn is_empty(self) -> bool {
         self.first == 0 && self.more == MoreKeys::None
