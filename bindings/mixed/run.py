@@ -73,7 +73,15 @@ OLD_TABLES = [("java", "terrace"), ("java", "leveldbjni")]
 # log. goleveldb skips these records, and loses them: in 30 of 60 tries of a closed plyvel and goleveldb alone. An open
 # by Terrace between them keeps the records.
 LEVELDB = [("python", "plyvel"), ("node", "classic-level")]
-SKIPS_RECORDS = ("go", "goleveldb")
+# A writer that is killed in a flush leaves a table that the MANIFEST does not name. LevelDB and goleveldb use its number
+# again. If the file has the old name `.sst`, as those of Java, goleveldb counts two tables with one number, and refuses
+# the open: "file missing". An open by Terrace removes the table first. The other database has LevelDB after Java.
+OLD_NAMES = ("java", "terrace")
+GOLEVELDB = ("go", "goleveldb")
+NEVER_NEIGHBOURS = [
+    *((row, GOLEVELDB) for row in [*LEVELDB, OLD_NAMES]),
+    *((OLD_NAMES, row) for row in LEVELDB),
+]
 
 
 def environment():
@@ -124,7 +132,7 @@ def run_database(directory, writers, followers, seconds, turns):
     order = []
     while len(order) < turns * len(writers):
         turn = generator.sample(writers, len(writers))
-        if not any(a in LEVELDB and b == SKIPS_RECORDS for a, b in itertools.pairwise([*order[-1:], *turn])):
+        if not any(pair in NEVER_NEIGHBOURS for pair in itertools.pairwise([*order[-1:], *turn])):
             order += turn
     print(f"writers: {' '.join('/'.join(writer) for writer in order)}; followers: {' '.join(followers)}")
     run_writer(*order[0], directory, seconds, False)
