@@ -311,7 +311,8 @@ fn has_little_memory(config: &ServerConfig) -> bool {
     /// Memory of the process below which the server is careful with it, in bytes.
     const MEMORY: u64 = 1 << 30;
     let of_process = config.engine.env.fs.memory_limit().unwrap_or(u64::MAX);
-    let of_database = config.engine.memory_budget.map_or(u64::MAX, |budget| budget as u64 * 2);
+    let of_database =
+        config.engine.memory_budget.map_or(u64::MAX, |budget| (budget as u64).saturating_mul(2));
     of_process.min(of_database) < MEMORY
 }
 
