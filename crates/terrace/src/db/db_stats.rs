@@ -505,11 +505,11 @@ mod tests {
             (level_0.compaction_files, level_0.compaction_runs, level_0.max_bytes, level_0.max_runs)
         };
         assert_eq!(limits(), (Some(4), None, None, Some(36)));
-        db.inner().state.lock().load_state.record_switch(true);
+        db.inner().state.lock().load_state.record_switch(0, true);
         assert_eq!(limits(), (None, Some(12), None, Some(36)));
         db.inner().state.lock().sliced_compaction = Some(3);
         assert_eq!(limits(), (None, Some(20), None, Some(36)));
-        db.inner().state.lock().load_state.record_switch(false);
+        while db.inner().state.lock().load_state.check(0, 1 << 20) {}
         assert_eq!(limits(), (Some(4), None, Some(10 << 20), Some(36)));
     }
 }

@@ -14,10 +14,10 @@ use crate::options::CompactionStyle;
 use crate::sync::Arc;
 
 impl DbInner {
-    /// Records a switch to a new memtable.
-    pub(in crate::db) fn detect_load(&self, state: &mut DbState) {
+    /// Records that a memtable of `bytes` bytes became immutable.
+    pub(in crate::db) fn detect_load(&self, state: &mut DbState, bytes: usize) {
         if self.options.compaction_style == CompactionStyle::LazyLeveled
-            && state.load_state.record_switch(self.memtable_sizer.fills_fast())
+            && state.load_state.record_switch(bytes, self.memtable_sizer.fills_fast())
         {
             self.schedule_load_check(CHECK_INTERVAL);
         }
@@ -62,7 +62,8 @@ impl DbInner {
         // The listener or the logger of the program may panic.
         let _guard = PoisonOnPanic::new(self, |_| ());
         let mut state = self.state.lock();
-        if state.load_state.check() {
+        let memtable_bytes = state.memtable.memory_usage();
+        if state.load_state.check(memtable_bytes, self.memtable_sizer.size()) {
             self.schedule_load_check(CHECK_INTERVAL);
         } else {
             self.maybe_schedule_flush_or_compaction(&mut state);

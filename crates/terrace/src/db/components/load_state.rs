@@ -1,4 +1,5 @@
-//! Load state: it tells a load from normal use, by the time in which memtables fill.
+//! Load state: it tells a load from normal use, by the time in which memtables fill and by the rate
+//! of writes.
 //!
 //! ```text
 //!   switches to a new memtable    | | | | | | | | | | |
@@ -6,8 +7,9 @@
 //!   a load is running             [  yes                      ] no: the tree settles
 //! ```
 //!
-//! A load begins with a memtable that fills within a second. It ends with a slower one, or with a
-//! check that finds no new memtable since the check before.
+//! A load begins with a memtable that fills within a second. It ends after two consecutive checks
+//! that find few new bytes. Delayed writers alone do not end it: large memtables take longer than a
+//! second while compactions lag, and leveled compaction would then make them lag more.
 
 use std::time::Duration;
 
@@ -16,6 +18,15 @@ use crate::sync::Mutex;
 
 /// Time between two checks.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Number of consecutive checks with few new bytes that end a load. One may be a pause of the
+/// machine.
+const CHECKS_TO_END: u32 = 2;
+/// A load continues while at least this part of a memtable fills in a second: a quarter. A whole
+/// memtable is enough to begin.
+const MIN_PART_PER_SECOND: usize = 4;
+/// A load also ends below this rate in bytes per second, or below a whole memtable per second if
+/// that is less: leveled compaction keeps up with it.
+const MIN_BYTES_PER_SECOND: usize = 4 << 20;
 
 /// Load of a database. The lock of its state protects it.
 #[derive(Debug, Default)]
@@ -23,7 +34,12 @@ pub(crate) struct LoadState {
     is_load_running: bool,
     /// True if a check is scheduled.
     is_check_scheduled: bool,
-    has_switched_since_check: bool,
+    /// Bytes of the memtables that became immutable since the last check.
+    immutable_bytes: usize,
+    /// Bytes of the memtable at the last check.
+    memtable_bytes: usize,
+    /// Number of consecutive checks that found few new bytes.
+    slow_checks: u32,
     /// True from the begin of a load until the levels have their target sizes.
     is_unsettled: bool,
 }
@@ -34,10 +50,11 @@ impl LoadState {
         self.is_load_running
     }
 
-    /// Records a switch to a new memtable. Returns true if the caller has to schedule a check.
-    pub(crate) fn record_switch(&mut self, fills_fast: bool) -> bool {
-        self.is_load_running = fills_fast;
-        self.has_switched_since_check = true;
+    /// Records that a memtable of `bytes` bytes became immutable. Returns true if the caller has to
+    /// schedule a check.
+    pub(crate) fn record_switch(&mut self, bytes: usize, fills_fast: bool) -> bool {
+        self.immutable_bytes += bytes;
+        self.is_load_running |= fills_fast;
         self.is_unsettled |= fills_fast;
         fills_fast && !std::mem::replace(&mut self.is_check_scheduled, true)
     }
@@ -52,13 +69,24 @@ impl LoadState {
         std::mem::take(&mut self.is_unsettled)
     }
 
-    /// Executes a check. Returns true if the caller has to schedule another one.
-    pub(crate) fn check(&mut self) -> bool {
-        let has_switched = std::mem::take(&mut self.has_switched_since_check);
-        self.is_load_running &= has_switched;
+    /// Executes a check, [`CHECK_INTERVAL`] after the one before. The memtable holds
+    /// `memtable_bytes`, and is full at `memtable_size`. Returns true if the caller has to schedule
+    /// another check.
+    pub(crate) fn check(&mut self, memtable_bytes: usize, memtable_size: usize) -> bool {
+        let filled = std::mem::take(&mut self.immutable_bytes) + memtable_bytes;
+        let new_bytes = filled.saturating_sub(std::mem::replace(&mut self.memtable_bytes, memtable_bytes));
+        let is_slow = (new_bytes as u128) * Duration::from_secs(1).as_nanos()
+            < min_bytes_per_second(memtable_size) as u128 * CHECK_INTERVAL.as_nanos();
+        self.slow_checks = if is_slow { self.slow_checks + 1 } else { 0 };
+        self.is_load_running &= self.slow_checks < CHECKS_TO_END;
         self.is_check_scheduled = self.is_load_running;
         self.is_check_scheduled
     }
+}
+
+/// Rate of writes at which a load continues, with memtables of `memtable_size` bytes.
+fn min_bytes_per_second(memtable_size: usize) -> usize {
+    (memtable_size / MIN_PART_PER_SECOND).max(memtable_size.min(MIN_BYTES_PER_SECOND))
 }
 
 /// Reference to a database for its delayed checks. It keeps no database open.
@@ -99,24 +127,41 @@ mod tests {
         assert_eq!(seen, [7]);
     }
 
+    const MB: usize = 1 << 20;
+
     #[test]
-    fn load_ends_without_new_memtables() {
+    fn load_ends_without_new_entries() {
         let mut state = LoadState::default();
-        assert!(!state.record_switch(false) && !state.is_load_running());
-        assert!(state.record_switch(true) && state.is_load_running());
-        assert!(!state.record_switch(true), "one check at a time");
-        assert!(state.check() && state.is_load_running());
-        assert!(!state.check() && !state.is_load_running());
-        assert!(state.record_switch(true), "a second load");
+        assert!(!state.record_switch(4 * MB, false) && !state.is_load_running());
+        assert!(state.record_switch(4 * MB, true) && state.is_load_running());
+        assert!(!state.record_switch(4 * MB, true), "one check at a time");
+        assert!(state.check(0, 4 * MB) && state.is_load_running());
+        assert!(state.check(0, 4 * MB), "a pause of the machine");
+        assert!(!state.check(0, 4 * MB) && !state.is_load_running());
+        assert!(state.record_switch(4 * MB, true), "a second load");
+    }
+
+    /// Delayed writers fill a memtable of 64 MiB in more than a second. The load counted as ended,
+    /// and leveled compaction rewrote 4 GB for each 14 flushes.
+    #[test]
+    fn slow_memtables_do_not_end_the_load() {
+        let mut state = LoadState::default();
+        assert!(state.record_switch(64 * MB, true));
+        assert!(state.check(10 * MB, 64 * MB));
+        for filled in [20, 30, 40, 50, 60] {
+            assert!(state.check(filled * MB, 64 * MB) && state.is_load_running());
+        }
+        assert!(!state.record_switch(64 * MB, false) && state.is_load_running());
+        assert!(state.check(4 * MB, 64 * MB), "8 MiB");
+        assert!(state.check(11 * MB, 64 * MB), "7 MiB: a slow check");
+        assert!(state.check(20 * MB, 64 * MB));
+        assert!(state.check(27 * MB, 64 * MB) && !state.check(34 * MB, 64 * MB));
     }
 
     #[test]
-    fn slow_memtable_ends_the_load() {
-        let mut state = LoadState::default();
-        state.record_switch(true);
-        state.record_switch(false);
-        assert!(!state.is_load_running());
-        assert!(!state.check(), "the check finds no load");
-        assert!(state.record_switch(true));
+    fn rate_at_which_a_load_continues() {
+        for (size, rate) in [(64, 16), (32, 8), (16, 4), (8, 4), (4, 4), (1, 1)] {
+            assert_eq!(min_bytes_per_second(size * MB), rate * MB);
+        }
     }
 }

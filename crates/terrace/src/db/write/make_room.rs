@@ -103,13 +103,14 @@ impl DbInner {
         let sequence_before =
             previous.map_or(state.version_set.last_sequence, |previous| previous.last_sequence);
         let records = immutable.last_sequence.saturating_sub(sequence_before);
-        self.memtable_sizer.record_freeze(immutable.memtable.memory_usage(), records);
+        let bytes = immutable.memtable.memory_usage();
+        self.memtable_sizer.record_freeze(bytes, records);
         let stored_bytes = total_size(state.version_set.version.levels.iter().flatten());
-        let max_tables = flush_partitioner::max_tables(immutable.memtable.memory_usage(), stored_bytes);
+        let max_tables = flush_partitioner::max_tables(bytes, stored_bytes);
         let table_numbers = self.new_file_numbers(max_tables);
         state.immutable_memtables.push_back(ImmutableMemtable { table_numbers, target, ..immutable });
         self.install_read_state(&state);
-        self.detect_load(&mut state);
+        self.detect_load(&mut state, bytes);
         self.maybe_schedule_flush_or_compaction(&mut state);
         Ok(())
     }
