@@ -72,9 +72,9 @@ fn allocated(metadata: &fs::Metadata) -> u64 {
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Processor time per poll that counts as idle: 2 % of the interval.
 const IDLE_CPU_PER_POLL: Duration = Duration::from_micros(400);
-/// Number of consecutive idle polls after which background work has ended. Terrace continues its
-/// compactions half a second after a load.
-const IDLE_POLLS: u32 = 30;
+/// Number of consecutive idle polls after which background work has ended. Terrace begins the
+/// compactions after a load up to a second after its end.
+const IDLE_POLLS: u32 = 60;
 /// Maximum wait for background work.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(600);
 

@@ -66,6 +66,11 @@ pub static WORKLOADS: &[Workload] = workloads! {
         d.writers = 1;
     };
     "seekrandom", "seek to a random key, then 10 steps forward", DB_BENCH, |d| { d.kind = Kind::Seek; d.order = Order::Random; };
+    "seekrandomwhilewriting", "seek to a random key, then 10 steps forward, while another thread puts random keys", ROCKSDB_BENCH, |d| {
+        d.kind = Kind::Seek;
+        d.order = Order::Random;
+        d.writers = 1;
+    };
     "updaterandom", "get and put a random key", ROCKSDB_BENCH, |d| {
         d.kind = Kind::Mixed;
         d.order = Order::Random;

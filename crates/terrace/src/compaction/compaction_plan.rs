@@ -22,6 +22,9 @@ pub(crate) struct Compaction {
     pub(crate) limits: CompactionLimits,
 }
 
+/// Input bytes above which a compaction is long. Flushes fill level 0 meanwhile, and writers wait.
+const LONG_COMPACTION_BYTES: u64 = 512 << 20;
+
 impl Compaction {
     /// Returns the start level.
     pub(crate) fn level(&self) -> usize {
@@ -36,6 +39,11 @@ impl Compaction {
     /// Returns all input files.
     pub(crate) fn input_files(&self) -> impl Iterator<Item = &Arc<FileMeta>> {
         self.inputs.iter().flat_map(|(_, files)| files)
+    }
+
+    /// Returns true if writers may have to wait for the end of the compaction.
+    pub(crate) fn is_long(&self) -> bool {
+        total_size(self.input_files()) > LONG_COMPACTION_BYTES
     }
 
     /// Returns true if the files can move to the output level without a rewrite.

@@ -3,10 +3,11 @@
 //! ```text
 //!   writers      puts, until a memtable is full; they sleep and wait as the engine tells them
 //!   flushes      up to two threads
-//!   compaction   one thread; the engine's pickers choose its inputs
+//!   compaction   one thread, or two for a long one; the engine's pickers choose its inputs
 //! ```
 //!
-//! The pickers, the sizes of memtables, the write delays and the limits are those of the engine.
+//! The pickers, the state of the load, the sizes of memtables, the write delays and the limits are
+//! those of the engine.
 //! The simulation adds the time that each thread needs for an entry, and shares the processors
 //! evenly between the threads that run. Storage has no limit.
 //!
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use terrace_env::{Clock, Env, ManualClock};
 
+use super::components::load_state::{CHECK_INTERVAL, LoadState};
 use super::components::memtable_size::MemtableSizer;
 use super::components::write_controller::{CompactionRate, RunningCompaction, WriteController};
 use crate::compaction::Compaction;
@@ -35,7 +37,7 @@ const FLUSH_NANOS: f64 = 100.0;
 /// Processor time to compact an entry, in nanoseconds.
 const COMPACTION_NANOS: f64 = 120.0;
 /// Memory of an entry in a memtable, in bytes.
-const MEMTABLE_BYTES_PER_ENTRY: f64 = 50.0;
+const MEMTABLE_BYTES_PER_ENTRY: f64 = 74.0;
 /// Bytes of an entry in the log.
 const LOG_BYTES_PER_ENTRY: f64 = 47.0;
 /// Bytes of a key and its value.
@@ -71,6 +73,7 @@ struct LoadFigures {
 struct SimulatedJob {
     compaction: Compaction,
     running: RunningCompaction,
+    /// Processor time that it still needs.
     nanos_left: f64,
 }
 
@@ -83,6 +86,10 @@ struct LoadSimulation {
     sliced: SlicedCompaction,
     clock: Arc<ManualClock>,
     sizer: MemtableSizer,
+    load: LoadState,
+    /// Time of the next check of the load, while one is running.
+    next_load_check: Option<Duration>,
+    memtable_created_at: Duration,
     controller: WriteController,
     rate: CompactionRate,
     job: Option<SimulatedJob>,
@@ -112,6 +119,9 @@ impl LoadSimulation {
             sliced: None,
             clock,
             sizer: MemtableSizer::new(&options),
+            load: LoadState::default(),
+            next_load_check: None,
+            memtable_created_at: Duration::ZERO,
             controller: WriteController::default(),
             rate: CompactionRate::default(),
             job: None,
@@ -175,7 +185,8 @@ impl LoadSimulation {
     /// Simulates one step. Returns the number of puts in it.
     fn step(&mut self) -> f64 {
         let flushes = self.immutable.len().min(FLUSH_THREADS);
-        let background = flushes as f64 + f64::from(u8::from(self.job.is_some()));
+        let threads = self.job.as_ref().map_or(0, |job| job.running.threads);
+        let background = flushes as f64 + f64::from(threads);
         let (puts_per_nano, share) = self.put_rate(background);
         let nanos = STEP.as_nanos() as f64;
         let puts = if self.must_wait() { 0.0 } else { puts_per_nano * nanos };
@@ -185,9 +196,10 @@ impl LoadSimulation {
             *left -= nanos * share;
         }
         if let Some(job) = &mut self.job {
-            job.nanos_left -= nanos * share;
+            job.nanos_left -= nanos * share * f64::from(job.running.threads);
         }
         self.clock.advance(STEP);
+        self.check_load();
         self.switch_memtable();
         self.finish_flushes();
         self.finish_compaction();
@@ -223,7 +235,28 @@ impl LoadSimulation {
         if is_full && !self.must_wait() {
             let entries = std::mem::take(&mut self.memtable);
             self.immutable.push((entries, entries * FLUSH_NANOS));
+            let now = self.clock.monotonic();
+            let elapsed = now.saturating_sub(std::mem::replace(&mut self.memtable_created_at, now));
+            self.sizer.record_switch(true, elapsed);
+            let bytes = (entries * MEMTABLE_BYTES_PER_ENTRY) as usize;
+            let is_check_due = self.load.record_switch(bytes, self.sizer.fills_fast());
+            if is_check_due {
+                self.next_load_check = Some(now + CHECK_INTERVAL);
+            }
         }
+    }
+
+    fn check_load(&mut self) {
+        let now = self.clock.monotonic();
+        if self.next_load_check.take_if(|at| *at <= now).is_some() {
+            let bytes = (self.memtable * MEMTABLE_BYTES_PER_ENTRY) as usize;
+            let continues = self.load.check(bytes, self.sizer.size());
+            self.next_load_check = continues.then_some(now + CHECK_INTERVAL);
+        }
+    }
+
+    fn is_lazy(&self) -> bool {
+        self.style == CompactionStyle::LazyLeveled && self.load.is_load_running()
     }
 
     fn finish_flushes(&mut self) {
@@ -247,7 +280,7 @@ impl LoadSimulation {
         self.bytes_read += done.bytes_read;
         self.bytes_written += done.bytes_written as f64;
         let time = self.clock.monotonic().saturating_sub(job.running.started_at);
-        self.rate.record_compaction(done.bytes_read, time);
+        self.rate.record_compaction(done.bytes_read, time, job.running.threads);
         self.schedule_compaction();
     }
 
@@ -267,16 +300,22 @@ impl LoadSimulation {
                 output_level: compaction.output_level(),
                 input_bytes,
                 input_entries: Some(entries as u64),
+                entries_read: 0,
+                threads: if compaction.is_long() { 2 } else { 1 },
                 started_at: self.clock.monotonic(),
             };
             self.job = Some(SimulatedJob { compaction, running, nanos_left: entries * COMPACTION_NANOS });
         }
         let version = &self.tree.set.version;
-        let pending = match self.style {
-            CompactionStyle::LazyLeveled => lazy_leveled::pending_bytes(version, &self.limits),
-            CompactionStyle::Leveled => pending_compaction_bytes(version, MaxLevelSizes::Larger),
+        let pending = match self.is_lazy() {
+            true => lazy_leveled::pending_bytes(version, &self.limits),
+            false => pending_compaction_bytes(version, self.max_level_sizes()),
         };
-        let running = self.job.as_ref().map(|job| &job.running);
+        let running = self.job.as_ref().map(|job| {
+            let left = (job.nanos_left / COMPACTION_NANOS) as u64;
+            let entries_read = job.running.input_entries.unwrap_or(0).saturating_sub(left);
+            RunningCompaction { entries_read, ..job.running }
+        });
         let limits = &self.limits.level_0;
         let _change =
             self.controller.recalculate(limits, version, pending, &self.rate, running, &*self.clock);
@@ -284,14 +323,19 @@ impl LoadSimulation {
 
     fn pick(&mut self) -> Option<Compaction> {
         let version = &self.tree.set.version;
+        if self.is_lazy() {
+            self.sliced = lazy_leveled::continue_sliced(version, self.sliced, &self.limits);
+            lazy_leveled::pick(version, self.sliced, &self.limits)
+        } else {
+            self.sliced = None;
+            leveled::pick(&self.tree.set, None, self.max_level_sizes(), &self.limits)
+        }
+    }
+
+    fn max_level_sizes(&self) -> MaxLevelSizes {
         match self.style {
-            CompactionStyle::LazyLeveled => {
-                self.sliced = lazy_leveled::continue_sliced(version, self.sliced, &self.limits);
-                lazy_leveled::pick(version, self.sliced, &self.limits)
-            }
-            CompactionStyle::Leveled => {
-                leveled::pick(&self.tree.set, None, MaxLevelSizes::Larger, &self.limits)
-            }
+            CompactionStyle::LazyLeveled => self.load.max_level_sizes(),
+            CompactionStyle::Leveled => MaxLevelSizes::Larger,
         }
     }
 }

@@ -15,7 +15,7 @@
 //!    moves it into the bottom level: one compaction for each slice, from the smallest keys to the
 //!    largest. Newer runs stay above it. Between two slices, twenty flushes (or eight small ones)
 //!    become a run, so that runs do not hold up the slices.
-//! 3. The bottom level moves down when it is larger than a quarter of LevelDB's maximum for its
+//! 3. The bottom level moves down when it is larger than a fiftieth of LevelDB's maximum for its
 //!    level, or when a run on level 1 could not become part of it in slices. So there are more runs
 //!    in a larger database, and LevelDB has less to do when it opens it.
 //!
@@ -42,9 +42,9 @@ const MEMTABLES_PER_SLICE: u64 = 16;
 /// Maximum size of a run that is compacted together with newer entries although a level is free,
 /// relative to these entries: four fifths.
 const SIMILAR_RUN_RATIO: (u64, u64) = (4, 5);
-/// Maximum size of the bottom level, relative to LevelDB's maximum for its level: a quarter. Above
+/// Maximum size of the bottom level, relative to LevelDB's maximum for its level: a fiftieth. Above
 /// it, the flushes during a sliced compaction would need more levels for their runs.
-const MAX_BOTTOM_RATIO: f64 = 0.25;
+const MAX_BOTTOM_RATIO: f64 = 0.02;
 /// Level that stays free until a sliced compaction begins, if the bottom level is below it.
 const RESERVED_LEVEL: usize = 1;
 
@@ -249,6 +249,8 @@ mod tests {
     const MB: u64 = 1 << 20;
     /// Numbers of the flushes in the texts of compactions.
     const FLUSHES: &str = "99 98 97 96 95 94 93 92 91 90 89 88";
+    /// Bottom level that is not too large for level 5.
+    const BOTTOM: &str = "5 1 1900 a@1 z@1";
 
     /// Twelve flushes of 6 MiB.
     fn flushes() -> String {
@@ -294,38 +296,41 @@ mod tests {
 
     #[test]
     fn flushes_become_the_newest_run() {
-        check_flushes("3 1 240 a@1 z@1", None, &format!("2: {FLUSHES} +  + , above 1"));
-        check_flushes("3 2 200 a@2 z@2\n 4 1 2400 a@1 z@1", None, &format!("2: {FLUSHES} +  + , above 2"));
+        check_flushes(BOTTOM, None, &format!("4: {FLUSHES} +  +  +  + , above 1"));
+        check_flushes(
+            &format!("4 2 200 a@2 z@2\n{BOTTOM}"),
+            None,
+            &format!("3: {FLUSHES} +  +  + , above 2"),
+        );
     }
 
     #[test]
     fn run_of_similar_size_is_compacted_with_the_flushes() {
-        let files = "2 3 55 a@3 z@3\n 3 2 200 a@2 z@2\n 4 1 2400 a@1 z@1";
-        check_flushes(files, None, &format!("2: {FLUSHES} +  + 3, above 2"));
-        let files = "2 3 55 a@3 z@3\n 3 2 100 a@2 z@2\n 4 1 2400 a@1 z@1";
-        check_flushes(files, None, &format!("3: {FLUSHES} +  + 3 + 2, above 1"));
-        let files = "3 2 57 a@2 z@2\n 4 1 2400 a@1 z@1";
-        check_flushes(files, None, &format!("3: {FLUSHES} +  +  + 2, above 1"));
-        let files = "3 2 59 a@2 z@2\n 4 1 2400 a@1 z@1";
-        check_flushes(files, None, &format!("2: {FLUSHES} +  + , above 2"));
-        let files = "1 4 5 a@4 z@4\n 2 3 700 a@3 z@3\n 3 2 900 a@2 z@2\n 4 1 2400 a@1 z@1";
-        check_flushes(files, None, &format!("2: {FLUSHES} + 4 + 3, above 2"));
+        let check = |runs: &str, expect: &str| {
+            check_flushes(&format!("{runs}\n4 2 900 a@2 z@2\n{BOTTOM}"), None, expect);
+        };
+        check("2 4 55 a@4 z@4\n 3 3 200 a@3 z@3", &format!("2: {FLUSHES} +  + 4, above 3"));
+        check("2 4 55 a@4 z@4\n 3 3 100 a@3 z@3", &format!("3: {FLUSHES} +  + 4 + 3, above 2"));
+        check("3 3 57 a@3 z@3", &format!("3: {FLUSHES} +  +  + 3, above 2"));
+        check("3 3 59 a@3 z@3", &format!("2: {FLUSHES} +  + , above 3"));
+        let runs = "1 5 5 a@5 z@5\n 2 4 700 a@4 z@4\n 3 3 900 a@3 z@3";
+        check(runs, &format!("2: {FLUSHES} + 5 + 4, above 3"));
     }
 
     #[test]
     fn levels_move_down_to_make_room() {
         check(&format!("{} 2 1 400 a@1 z@1", flushes()), None, "2 to 3: 1 + , above ");
-        let runs = "2 3 70 a@3 z@3\n 5 1 9000 a@1 z@1";
-        check(&format!("{} {runs}", flushes()), None, "2 to 4: 3 +  + , above 1");
+        let runs = "2 3 70 a@3 z@3\n 6 1 9000 a@1 z@1";
+        check(&format!("{} {runs}", flushes()), None, "2 to 5: 3 +  +  + , above 1");
     }
 
     #[test]
     fn bottom_level_makes_room_for_slices() {
         let limits = CompactionLimits { slice_bytes: 16 * MB, ..LIMITS };
-        let version = set(&format!("{} 1 2 9 a@2 z@2\n 2 1 10 a@1 z@1", flushes())).version;
+        let version = set(&format!("{} 1 2 2 a@2 z@2\n 2 1 2 a@1 z@1", flushes())).version;
         assert_eq!(continue_sliced(&version, None, &limits), None);
         assert_eq!(text(pick(&version, None, &limits)), "2 to 3: 1 + , above ");
-        let version = set(&format!("{} 1 2 7 a@2 z@2\n 2 1 10 a@1 z@1", flushes())).version;
+        let version = set(&format!("{} 1 2 1 a@2 z@2\n 2 1 2 a@1 z@1", flushes())).version;
         assert_eq!(text(pick(&version, None, &limits)), format!("0 to 1: {FLUSHES} + 2, above 1"));
     }
 
@@ -384,7 +389,7 @@ mod tests {
 
     #[test]
     fn compacted_bytes_grow_slowly_with_the_database() {
-        for (flushes, max_compacted, max_runs) in [(30, 2.0, 6.5), (120, 3.8, 7.5), (500, 6.5, 8.5)] {
+        for (flushes, max_compacted, max_runs) in [(30, 2.0, 6.5), (120, 2.8, 8.0), (500, 4.5, 9.5)] {
             let (compacted, runs) = simulate(flushes);
             println!("{flushes} flushes: {compacted:.2} bytes compacted, {runs:.1} runs");
             assert!(compacted <= max_compacted && runs <= max_runs, "{flushes}: {compacted:.2}, {runs:.1}");

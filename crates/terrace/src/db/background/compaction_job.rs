@@ -70,6 +70,8 @@ impl DbInner {
             input_entries: inputs
                 .iter()
                 .try_fold(0u64, |sum, file| Some(sum.saturating_add(file.entries()?))),
+            entries_read: 0,
+            threads: self.compaction_threads(compaction) as u32,
             started_at: self.options.env.clock.monotonic(),
         });
         let change = self.recalculate_write_delay(&state);
@@ -167,8 +169,8 @@ impl DbInner {
             &output.tables,
             |_| edit,
             |state| {
-                state.compaction_rate.record_compaction(bytes_read, time);
-                state.running_compaction = None;
+                let threads = state.running_compaction.take().map_or(1, |running| running.threads);
+                state.compaction_rate.record_compaction(bytes_read, time, threads);
                 state.version_set.version.set_table_stats(level, &output.tables);
                 state.obsolete_tables.add_unreported(&output.tables);
             },

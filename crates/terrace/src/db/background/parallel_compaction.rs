@@ -115,12 +115,13 @@ impl DbInner {
         }
     }
 
-    /// Number of threads for `compaction`: all compaction threads if a caller waits for it.
-    /// Otherwise one of them is left to the writers.
-    fn compaction_threads(&self, compaction: &Compaction) -> usize {
+    /// Number of threads for `compaction`: all compaction threads if a caller waits for it, or if it
+    /// is long. Otherwise one of them is left to the writers. During a long compaction, delayed
+    /// writers leave processors idle.
+    pub(super) fn compaction_threads(&self, compaction: &Compaction) -> usize {
         let threads = self.options.env.scheduler.parallelism(Priority::Compaction);
         let is_manual = matches!(compaction.reason, CompactionReason::Manual(_));
-        threads.saturating_sub(usize::from(!is_manual)).max(1)
+        threads.saturating_sub(usize::from(!is_manual && !compaction.is_long())).max(1)
     }
 
     /// Context of a compaction from `version`. A shutdown or `has_failed` cancels the compaction.

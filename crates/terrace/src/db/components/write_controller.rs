@@ -3,14 +3,14 @@
 //! ```text
 //!   runs of level 0        0 ........... slowdown ............................... stop
 //!   delay per byte         none          remaining compaction time / headroom     writers wait
-//!                                        (at most 5/3 of the compaction time of a byte, more for
-//!                                        the last runs before the stop)
+//!                                        (at most 10/3 of the compaction time of a byte, more
+//!                                        for the last runs before the stop)
 //! ```
 //!
 //! The headroom is the number of bytes that may still arrive before level 0 has all runs except
 //! for those last ones. While compactions keep up, no writer is delayed.
 //! Otherwise the delay is such that the headroom lasts until the compactions end. Writers keep at
-//! least three fifths of the compaction rate until the headroom is nearly used up. The controller
+//! least three tenths of the compaction rate until the headroom is nearly used up. The controller
 //! works like a token bucket whose rate follows the backlog. No writer sleeps longer than a
 //! millisecond, and none holds a lock while it sleeps.
 
@@ -92,7 +92,7 @@ impl WriteController {
         version: &Version,
         pending_bytes: u64,
         rate: &CompactionRate,
-        running: Option<&RunningCompaction>,
+        running: Option<RunningCompaction>,
         clock: &dyn Clock,
     ) -> Option<DelayChange> {
         let backlog = CompactionBacklog::new(limits, version, pending_bytes, rate, running, clock);
@@ -113,14 +113,17 @@ impl WriteController {
     }
 }
 
-/// Minimum rate of writers as a part of the compaction rate: three fifths. A compaction of level 0
+/// Minimum rate of writers as a part of the compaction rate: three tenths. A compaction of level 0
 /// takes as long for few files as for many, so writers may need to be slower than compactions on
 /// average, until the next compaction.
-const MIN_WRITE_RATE_FRACTION: (u64, u64) = (3, 5);
+const MIN_WRITE_RATE_FRACTION: (u64, u64) = (3, 10);
 
-/// The remaining time of a compaction is at least its elapsed time divided by this. So a compaction
-/// that takes longer than expected is not taken for finished.
+/// The remaining time of a compaction without known progress is at least its elapsed time divided
+/// by this. So a compaction that takes longer than expected is not taken for finished.
 const OVERDUE_REMAINING_DIVISOR: u32 = 4;
+/// After this part of its entries, the own rate of a compaction alone tells its remaining time: a
+/// quarter.
+const PART_WITH_OWN_RATE: f64 = 0.25;
 
 /// Running compaction, for the estimate of its remaining time.
 #[derive(Debug, Clone, Copy)]
@@ -133,7 +136,27 @@ pub(crate) struct RunningCompaction {
     pub(crate) input_bytes: u64,
     /// Number of entries of all input files, if it is known.
     pub(crate) input_entries: Option<u64>,
+    /// Number of entries that it has read.
+    pub(crate) entries_read: u64,
+    /// Number of threads that may execute it.
+    pub(crate) threads: u32,
     pub(crate) started_at: Duration,
+}
+
+impl RunningCompaction {
+    /// Estimates the remaining time. At the rate of recent compactions, one thread needs
+    /// `expected` for all inputs.
+    fn remaining_time(&self, expected: Duration, elapsed: Duration) -> Duration {
+        let expected = expected / self.threads.max(1);
+        let Some(entries @ 1..) = self.input_entries else {
+            return expected.saturating_sub(elapsed).max(elapsed / OVERDUE_REMAINING_DIVISOR);
+        };
+        let read = (self.entries_read as f64 / entries as f64).min(1.0);
+        let trust = (read / PART_WITH_OWN_RATE).min(1.0);
+        // The part of the time at its own rate, `elapsed / read`, that counts.
+        let own = elapsed.mul_f64(if trust < 1.0 { 1.0 / PART_WITH_OWN_RATE } else { 1.0 / read });
+        (expected.mul_f64(1.0 - trust) + own).mul_f64(1.0 - read)
+    }
 }
 
 /// Work that the compactions still have to do, and the headroom until then.
@@ -170,14 +193,13 @@ impl CompactionBacklog {
         version: &Version,
         pending_bytes: u64,
         rate: &CompactionRate,
-        running: Option<&RunningCompaction>,
+        running: Option<RunningCompaction>,
         clock: &dyn Clock,
     ) -> CompactionBacklog {
         let level_0 = &version.levels[0];
-        let remaining = |running: &RunningCompaction| {
+        let remaining = |running: RunningCompaction| {
             let elapsed = clock.monotonic().saturating_sub(running.started_at);
-            let expected = rate.time_for(running.input_bytes).saturating_sub(elapsed);
-            expected.max(elapsed / OVERDUE_REMAINING_DIVISOR)
+            running.remaining_time(rate.time_for(running.input_bytes), elapsed)
         };
         // A compaction that takes files from level 0 creates headroom when it ends, whatever
         // compactions follow.
@@ -237,8 +259,9 @@ const RATE_WINDOW_BYTES: u64 = 1 << 30;
 const DEFAULT_NANOS_PER_KIB: u64 = 10 * DELAY_UNIT_BYTES;
 
 impl CompactionRate {
-    pub(crate) fn record_compaction(&mut self, bytes_read: u64, time: Duration) {
-        self.compaction_time += time;
+    /// Records a compaction that `threads` threads executed in `time`.
+    pub(crate) fn record_compaction(&mut self, bytes_read: u64, time: Duration, threads: u32) {
+        self.compaction_time += time * threads;
         self.bytes_read = self.bytes_read.saturating_add(bytes_read);
     }
 
@@ -262,7 +285,7 @@ impl CompactionRate {
             .map_or(bytes, |put| u64::try_from(put).unwrap_or(u64::MAX))
     }
 
-    /// Expected time of compactions that read `bytes`.
+    /// Expected time of compactions that read `bytes`, by one thread.
     pub(crate) fn time_for(&self, bytes: u64) -> Duration {
         let nanos = bytes.saturating_mul(self.nanos_per_kib(self.bytes_read)) / DELAY_UNIT_BYTES;
         Duration::from_nanos(nanos)
@@ -309,16 +332,16 @@ mod tests {
     }
 
     #[test]
-    fn writes_keep_three_fifths_of_the_compaction_rate_while_there_is_headroom() {
-        assert_eq!(price(LIMITS.no_headroom - 1, 1_000, 1), 66_666);
-        assert_eq!(price(LIMITS.no_headroom, 1_000, 0), 66_666);
+    fn writes_keep_three_tenths_of_the_compaction_rate_while_there_is_headroom() {
+        assert_eq!(price(LIMITS.no_headroom - 1, 1_000, 1), 133_333);
+        assert_eq!(price(LIMITS.no_headroom, 1_000, 0), 133_333);
     }
 
     #[test]
     fn delay_doubles_with_each_reserved_file() {
-        let prices = (LIMITS.no_headroom..=LIMITS.stop).map(|files| price(files, 1_000, 0) / 66_666);
+        let prices = (LIMITS.no_headroom..=LIMITS.stop).map(|files| price(files, 1_000, 0) / 133_333);
         assert_eq!(prices.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);
-        assert_eq!(price(100, 1_000, 0) / 66_666, 64);
+        assert_eq!(price(100, 1_000, 0) / 133_333, 64);
     }
 
     #[test]
@@ -326,14 +349,14 @@ mod tests {
         let mut rate = CompactionRate::default();
         assert_eq!(rate.nanos_per_kib(rate.bytes_read), DEFAULT_NANOS_PER_KIB);
         rate.record_flush(1 << 30, 1 << 30);
-        rate.record_compaction(4 << 30, Duration::from_nanos(20 << 30));
+        rate.record_compaction(4 << 30, Duration::from_nanos(10 << 30), 2);
         assert_eq!(
             (rate.nanos_per_kib(rate.bytes_read), rate.nanos_per_kib(rate.bytes_flushed)),
             (5 * DELAY_UNIT_BYTES, 20 * DELAY_UNIT_BYTES)
         );
         for _ in 0..10 {
             rate.record_flush(1 << 30, 1 << 30);
-            rate.record_compaction(1 << 30, Duration::from_nanos(1 << 30));
+            rate.record_compaction(1 << 30, Duration::from_nanos(1 << 30), 1);
         }
         assert!(rate.nanos_per_kib(rate.bytes_read) < 2 * DELAY_UNIT_BYTES, "{rate:?}");
     }
@@ -349,7 +372,7 @@ mod tests {
         let mut rate = CompactionRate::default();
         rate.record_flush(3 << 20, 2 << 20);
         assert_eq!(rate.user_bytes_in(300), 200);
-        rate.record_compaction(1, Duration::from_nanos(2 << 20));
+        rate.record_compaction(1, Duration::from_nanos(2 << 20), 1);
         assert_eq!(rate.nanos_per_kib(rate.user_bytes), DELAY_UNIT_BYTES);
         rate.record_flush(1 << 40, 1 << 41);
         assert_eq!(rate.user_bytes_in(1000), 1999);

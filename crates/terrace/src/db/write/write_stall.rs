@@ -8,10 +8,11 @@
 use std::time::Duration;
 
 use crate::compaction::picker::{lazy_leveled, pending_compaction_bytes};
-use crate::db::components::write_controller::DelayChange;
+use crate::db::components::write_controller::{DelayChange, RunningCompaction};
 use crate::db::inner::{DbInner, DbState};
 use crate::event::{Event, StallState};
 use crate::stats::Timer;
+use crate::sync::Ordering;
 
 /// Minimum length of a stall that the info log reports.
 const MIN_LOGGED_STALL: Duration = Duration::from_millis(10);
@@ -82,12 +83,16 @@ impl DbInner {
         } else {
             pending_compaction_bytes(version, state.load_state.max_level_sizes())
         };
+        let running = state.running_compaction.map(|running| RunningCompaction {
+            entries_read: self.compaction_progress.entries_read.load(Ordering::Relaxed),
+            ..running
+        });
         self.write_controller.recalculate(
             &self.compaction_limits.level_0,
             version,
             pending_bytes,
             &state.compaction_rate,
-            state.running_compaction.as_ref(),
+            running,
             &*self.options.env.clock,
         )
     }
