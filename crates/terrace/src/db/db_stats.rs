@@ -405,12 +405,13 @@ impl DbInner {
 
     fn level_stats(&self, state: &DbState) -> Vec<LevelStats> {
         let limits = &self.compaction_limits;
+        let version = &state.version_set.version;
         let run_trigger = state
             .load_state
             .is_load_running()
-            .then(|| lazy_leveled::run_trigger(state.sliced_compaction, limits));
+            .then(|| lazy_leveled::run_trigger(version, state.sliced_compaction, limits));
         let max_sizes = state.load_state.max_level_sizes();
-        LevelStats::of_version(&state.version_set.version, &limits.level_0, max_sizes, run_trigger)
+        LevelStats::of_version(version, &limits.level_0, max_sizes, run_trigger)
     }
 
     fn memtable_stats(&self, state: &DbState) -> Vec<MemtableStats> {
