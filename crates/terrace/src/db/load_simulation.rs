@@ -356,6 +356,13 @@ fn simulation_agrees_with_the_measured_load() {
     assert!((4.0..6.6).contains(&figures.written_per_byte), "{figures:?}");
 }
 
+/// Long compactions once began with little room on level 0, and writers nearly stopped.
+#[test]
+fn writers_slow_down_evenly_during_long_compactions() {
+    let figures = simulate(300.0, CompactionStyle::LazyLeveled);
+    assert!(figures.slowest_second > 0.4 && figures.compacted_per_put < 2.7, "{figures:?}");
+}
+
 /// Prints the tables of the design note.
 #[test]
 #[ignore = "a program: it prints a table"]

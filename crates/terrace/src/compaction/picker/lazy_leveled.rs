@@ -14,8 +14,8 @@
 //! 2. When the oldest run has three quarters of the size of the bottom level, a sliced compaction
 //!    moves it into the bottom level: one compaction for each slice, from the smallest keys to the
 //!    largest. Newer runs stay above it. Between two slices, twenty flushes (or eight small ones)
-//!    become a run, so that runs do not hold up the slices. Twelve are enough for a long compaction
-//!    with older runs.
+//!    become a run, so that runs do not hold up the slices. Sixteen (or seven) are enough for a
+//!    long compaction with older runs.
 //! 3. The bottom level moves down when it is larger than a fiftieth of LevelDB's maximum for its
 //!    level, or when a run on level 1 could not become part of it in slices. So there are more runs
 //!    in a larger database, and LevelDB has less to do when it opens it.
@@ -27,7 +27,7 @@ use terrace_format::version_edit::NUM_LEVELS;
 
 use super::level_targets::{LevelTargets, leveldb_max_bytes};
 use super::leveled::setup_other_inputs;
-use crate::compaction::compaction_plan::{Compaction, CompactionLimits};
+use crate::compaction::compaction_plan::{Compaction, CompactionLimits, Level0Limits};
 use crate::event::CompactionReason;
 use crate::sync::Arc;
 use crate::version::{FileMeta, Version, total_size};
@@ -46,9 +46,9 @@ const SIMILAR_RUN_RATIO: (u64, u64) = (4, 5);
 /// Maximum size of the bottom level, relative to LevelDB's maximum for its level: a fiftieth. Above
 /// it, the flushes during a sliced compaction would need more levels for their runs.
 const MAX_BOTTOM_RATIO: f64 = 0.02;
-/// Bytes of runs from which on their compaction with flushes takes long: 1 GiB. It begins with few
-/// flushes, so that level 0 has room for those that come meanwhile.
-const LONG_COMPACTION_BYTES: u64 = 1 << 30;
+/// Bytes of runs from which on their compaction with flushes takes long: 1 GiB. It begins with
+/// fewer flushes, so that level 0 has room for those that come meanwhile.
+const LONG_RUNS_BYTES: u64 = 1 << 30;
 /// Level that stays free until a sliced compaction begins, if the bottom level is below it.
 const RESERVED_LEVEL: usize = 1;
 
@@ -91,8 +91,9 @@ pub(crate) fn run_trigger(version: &Version, sliced: SlicedCompaction, limits: &
         return limits.level_0.run;
     }
     let tree = Tree::new(version);
-    let runs = tree.targets.size_of_levels(1..=tree.output_level_of_flushes(sliced));
-    if runs > LONG_COMPACTION_BYTES { limits.level_0.run } else { limits.level_0.run_during_slices }
+    let bytes_of_runs = tree.targets.size_of_levels(1..=tree.output_level_of_flushes(sliced));
+    let Level0Limits { run, run_during_slices, .. } = limits.level_0;
+    if bytes_of_runs > LONG_RUNS_BYTES { run.midpoint(run_during_slices) } else { run_during_slices }
 }
 
 /// Returns the next compaction, if one is due. `sliced` is the result of [`continue_sliced`].
@@ -252,7 +253,6 @@ fn is_similar(size: u64, newer: u64) -> bool {
 mod tests {
     use super::super::leveled::tests::{LIMITS, set, text};
     use super::*;
-    use crate::compaction::picker::Level0Limits;
     use crate::compaction::tree_simulation::SimulatedTree;
 
     const MB: u64 = 1 << 20;
@@ -371,11 +371,13 @@ mod tests {
         let runs_20 = format!("{}{runs}", flushes(80));
         check(&runs_20, Some(3), &format!("0 to 1: {numbers} + , above 3"));
         check(&format!("1 4 90 a@4 z@4\n{runs_20}"), Some(3), &format!("0 to 1: {numbers} + 4, above 3"));
-        let long = "1 4 400 a@4 z@4\n 2 3 600 a@3 z@3\n 3 2 900 a@2 z@2\n 4 1 1000 a@1 z@1";
-        check(&format!("{}{long}", flushes(81)), Some(3), "3 to 4: 2 + 1, above ");
-        let long = long.replace("600", "500").replace("400", "560");
-        check(&format!("{}{long}", flushes(89)), Some(3), "3 to 4: 2 + 1, above ");
-        check_flushes(&long, Some(3), &format!("2: {FLUSHES} + 4 + 3, above 2"));
+        let long = "1 4 540 a@4 z@4\n 2 3 500 a@3 z@3\n 3 2 900 a@2 z@2\n 4 1 1000 a@1 z@1";
+        check(&format!("{}{long}", flushes(85)), Some(3), "3 to 4: 2 + 1, above ");
+        let numbers_of_16: Vec<String> = (84..100).rev().map(|number| number.to_string()).collect();
+        let expect = format!("0 to 2: {} + 4 + 3, above 2", numbers_of_16.join(" "));
+        check(&format!("{}{long}", flushes(84)), Some(3), &expect);
+        let not_long = long.replace("500", "480");
+        check(&format!("{}{not_long}", flushes(81)), Some(3), "3 to 4: 2 + 1, above ");
         let alone = format!("{} 3 2 900 a@2 z@2\n 4 1 1000 a@1 z@1", flushes(80));
         check(&alone, Some(3), &format!("0 to 2: {numbers} +  + , above 2"));
     }

@@ -115,8 +115,8 @@ impl DbInner {
         }
     }
 
-    /// Number of threads for `compaction`: all compaction threads if a caller waits for it, or if it
-    /// is long. Otherwise one of them is left to the writers. During a long compaction, delayed
+    /// Number of threads for `compaction`: all compaction threads if a caller waits for it, or if
+    /// it is long. Otherwise one of them is left to the writers. During a long compaction, delayed
     /// writers leave processors idle.
     pub(super) fn compaction_threads(&self, compaction: &Compaction) -> usize {
         let threads = self.options.env.scheduler.parallelism(Priority::Compaction);

@@ -7,10 +7,10 @@
 //!   a load is running             [  yes                      ] no: the tree settles
 //! ```
 //!
-//! A load begins with a memtable that fills within a second. It ends with a check that finds no new
-//! bytes, or with two consecutive checks that find few. Delayed writers alone do not end it: large
-//! memtables take longer than a second while compactions lag, and leveled compaction would then make
-//! them lag more.
+//! A load begins with a memtable that fills within a second. It ends with a check that finds no
+//! new bytes, or with two consecutive checks that find few. Delayed writers alone do not end it:
+//! large memtables take longer than a second while compactions lag, and leveled compaction would
+//! then make them lag more.
 
 use std::time::Duration;
 
