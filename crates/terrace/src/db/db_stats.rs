@@ -510,7 +510,7 @@ mod tests {
         assert_eq!(limits(), (None, Some(12), None, Some(36)));
         db.inner().state.lock().sliced_compaction = Some(3);
         assert_eq!(limits(), (None, Some(20), None, Some(36)));
-        while db.inner().state.lock().load_state.check(0, 1 << 20) {}
+        while db.inner().state.lock().load_state.check(0, 1 << 20, false) {}
         assert_eq!(limits(), (Some(4), None, Some(10 << 20), Some(36)));
     }
 }

@@ -250,7 +250,7 @@ impl LoadSimulation {
         let now = self.clock.monotonic();
         if self.next_load_check.take_if(|at| *at <= now).is_some() {
             let bytes = (self.memtable * MEMTABLE_BYTES_PER_ENTRY) as usize;
-            let continues = self.load.check(bytes, self.sizer.size());
+            let continues = self.load.check(bytes, self.sizer.size(), self.controller.is_delaying());
             self.next_load_check = continues.then_some(now + CHECK_INTERVAL);
         }
     }

@@ -63,7 +63,8 @@ impl DbInner {
         let _guard = PoisonOnPanic::new(self, |_| ());
         let mut state = self.state.lock();
         let memtable_bytes = state.memtable.memory_usage();
-        if state.load_state.check(memtable_bytes, self.memtable_sizer.size()) {
+        let is_delaying = self.write_controller.is_delaying();
+        if state.load_state.check(memtable_bytes, self.memtable_sizer.size(), is_delaying) {
             self.schedule_load_check(CHECK_INTERVAL);
         } else {
             self.maybe_schedule_flush_or_compaction(&mut state);

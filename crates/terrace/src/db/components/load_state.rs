@@ -22,12 +22,10 @@ pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Number of consecutive checks with few new bytes that end a load. One may be a pause of the
 /// machine.
 const CHECKS_TO_END: u32 = 2;
-/// A load continues while at least this part of a memtable fills in a second: a quarter. A whole
-/// memtable is enough to begin.
-const MIN_PART_PER_SECOND: usize = 4;
-/// A load also ends below this rate in bytes per second, or below a whole memtable per second if
-/// that is less: leveled compaction keeps up with it.
-const MIN_BYTES_PER_SECOND: usize = 4 << 20;
+/// A load continues while at least this part of a memtable fills in a second: half of it, or an
+/// eighth while writers are delayed. A whole memtable is necessary to begin.
+const MIN_PART_PER_SECOND: usize = 2;
+const MIN_PART_PER_SECOND_DELAYED: usize = 8;
 
 /// Load of a database. The lock of its state protects it.
 #[derive(Debug, Default)]
@@ -73,21 +71,17 @@ impl LoadState {
     /// Executes a check, [`CHECK_INTERVAL`] after the one before. The memtable holds
     /// `memtable_bytes`, and is full at `memtable_size`. Returns true if the caller has to schedule
     /// another check.
-    pub(crate) fn check(&mut self, memtable_bytes: usize, memtable_size: usize) -> bool {
+    pub(crate) fn check(&mut self, memtable_bytes: usize, memtable_size: usize, is_delaying: bool) -> bool {
         let filled = std::mem::take(&mut self.immutable_bytes) + memtable_bytes;
         let new_bytes = filled.saturating_sub(std::mem::replace(&mut self.memtable_bytes, memtable_bytes));
+        let part = if is_delaying { MIN_PART_PER_SECOND_DELAYED } else { MIN_PART_PER_SECOND };
         let is_slow = (new_bytes as u128) * Duration::from_secs(1).as_nanos()
-            < min_bytes_per_second(memtable_size) as u128 * CHECK_INTERVAL.as_nanos();
+            < (memtable_size / part) as u128 * CHECK_INTERVAL.as_nanos();
         self.slow_checks = if is_slow { self.slow_checks + 1 } else { 0 };
         self.is_load_running &= new_bytes > 0 && self.slow_checks < CHECKS_TO_END;
         self.is_check_scheduled = self.is_load_running;
         self.is_check_scheduled
     }
-}
-
-/// Rate of writes at which a load continues, with memtables of `memtable_size` bytes.
-fn min_bytes_per_second(memtable_size: usize) -> usize {
-    (memtable_size / MIN_PART_PER_SECOND).max(memtable_size.min(MIN_BYTES_PER_SECOND))
 }
 
 /// Reference to a database for its delayed checks. It keeps no database open.
@@ -136,32 +130,33 @@ mod tests {
         assert!(!state.record_switch(4 * MB, false) && !state.is_load_running());
         assert!(state.record_switch(4 * MB, true) && state.is_load_running());
         assert!(!state.record_switch(4 * MB, true), "one check at a time");
-        assert!(state.check(0, 4 * MB) && state.is_load_running());
-        assert!(!state.check(0, 4 * MB) && !state.is_load_running());
+        assert!(state.check(0, 4 * MB, false) && state.is_load_running());
+        assert!(!state.check(0, 4 * MB, true) && !state.is_load_running());
         assert!(state.record_switch(4 * MB, true), "a second load");
+    }
+
+    #[test]
+    fn load_ends_with_slow_writes() {
+        let mut state = LoadState::default();
+        assert!(state.record_switch(64 * MB, true));
+        assert!(state.check(16 * MB, 64 * MB, false), "the memtable before");
+        assert!(state.check(31 * MB, 64 * MB, false), "a slow check, perhaps a pause of the machine");
+        assert!(state.check(47 * MB, 64 * MB, false));
+        assert!(state.check(62 * MB, 64 * MB, false));
+        assert!(!state.record_switch(64 * MB, false) && state.is_load_running());
+        assert!(!state.check(13 * MB, 64 * MB, false) && !state.is_load_running());
     }
 
     /// Delayed writers fill a memtable of 64 MiB in more than a second. The load counted as ended,
     /// and leveled compaction rewrote 4 GB for each 14 flushes.
     #[test]
-    fn slow_memtables_do_not_end_the_load() {
+    fn delays_do_not_end_the_load() {
         let mut state = LoadState::default();
         assert!(state.record_switch(64 * MB, true));
-        assert!(state.check(10 * MB, 64 * MB));
-        for filled in [20, 30, 40, 50, 60] {
-            assert!(state.check(filled * MB, 64 * MB) && state.is_load_running());
+        for filled in [4, 8, 12, 16, 20, 24] {
+            assert!(state.check(filled * MB, 64 * MB, true) && state.is_load_running());
         }
-        assert!(!state.record_switch(64 * MB, false) && state.is_load_running());
-        assert!(state.check(4 * MB, 64 * MB), "8 MiB");
-        assert!(state.check(11 * MB, 64 * MB), "7 MiB: a slow check");
-        assert!(state.check(20 * MB, 64 * MB));
-        assert!(state.check(27 * MB, 64 * MB) && !state.check(34 * MB, 64 * MB));
-    }
-
-    #[test]
-    fn rate_at_which_a_load_continues() {
-        for (size, rate) in [(64, 16), (32, 8), (16, 4), (8, 4), (4, 4), (1, 1)] {
-            assert_eq!(min_bytes_per_second(size * MB), rate * MB);
-        }
+        assert!(state.check(27 * MB, 64 * MB, true));
+        assert!(!state.check(30 * MB, 64 * MB, true), "few writes after a load, with its last delay");
     }
 }
