@@ -185,8 +185,7 @@ impl LoadSimulation {
     /// Simulates one step. Returns the number of puts in it.
     fn step(&mut self) -> f64 {
         let flushes = self.immutable.len().min(FLUSH_THREADS);
-        let threads = self.job.as_ref().map_or(0, |job| job.running.threads);
-        let background = flushes as f64 + f64::from(threads);
+        let background = flushes as f64 + self.job.as_ref().map_or(0.0, |job| job.running.speedup);
         let (puts_per_nano, share) = self.put_rate(background);
         let nanos = STEP.as_nanos() as f64;
         let puts = if self.must_wait() { 0.0 } else { puts_per_nano * nanos };
@@ -196,7 +195,7 @@ impl LoadSimulation {
             *left -= nanos * share;
         }
         if let Some(job) = &mut self.job {
-            job.nanos_left -= nanos * share * f64::from(job.running.threads);
+            job.nanos_left -= nanos * share * job.running.speedup;
         }
         self.clock.advance(STEP);
         self.check_load();
@@ -280,7 +279,7 @@ impl LoadSimulation {
         self.bytes_read += done.bytes_read;
         self.bytes_written += done.bytes_written as f64;
         let time = self.clock.monotonic().saturating_sub(job.running.started_at);
-        self.rate.record_compaction(done.bytes_read, time, job.running.threads);
+        self.rate.record_compaction(done.bytes_read, time.mul_f64(job.running.speedup));
         self.schedule_compaction();
     }
 
@@ -301,7 +300,7 @@ impl LoadSimulation {
                 input_bytes,
                 input_entries: Some(entries as u64),
                 entries_read: 0,
-                threads: if compaction.is_long() { 2 } else { 1 },
+                speedup: if compaction.is_long() { 2.0 } else { 1.0 },
                 started_at: self.clock.monotonic(),
             };
             self.job = Some(SimulatedJob { compaction, running, nanos_left: entries * COMPACTION_NANOS });

@@ -71,7 +71,7 @@ impl DbInner {
                 .iter()
                 .try_fold(0u64, |sum, file| Some(sum.saturating_add(file.entries()?))),
             entries_read: 0,
-            threads: self.compaction_threads(compaction) as u32,
+            speedup: self.compaction_speedup(compaction),
             started_at: self.options.env.clock.monotonic(),
         });
         let change = self.recalculate_write_delay(&state);
@@ -169,8 +169,8 @@ impl DbInner {
             &output.tables,
             |_| edit,
             |state| {
-                let threads = state.running_compaction.take().map_or(1, |running| running.threads);
-                state.compaction_rate.record_compaction(bytes_read, time, threads);
+                let speedup = state.running_compaction.take().map_or(1.0, |running| running.speedup);
+                state.compaction_rate.record_compaction(bytes_read, time.mul_f64(speedup));
                 state.version_set.version.set_table_stats(level, &output.tables);
                 state.obsolete_tables.add_unreported(&output.tables);
             },

@@ -118,10 +118,16 @@ impl DbInner {
     /// Number of threads for `compaction`: all compaction threads if a caller waits for it, or if
     /// it is long. Otherwise one of them is left to the writers. During a long compaction, delayed
     /// writers leave processors idle.
-    pub(super) fn compaction_threads(&self, compaction: &Compaction) -> usize {
-        let threads = self.options.env.scheduler.parallelism(Priority::Compaction);
+    fn compaction_threads(&self, compaction: &Compaction) -> usize {
         let is_manual = matches!(compaction.reason, CompactionReason::Manual(_));
-        threads.saturating_sub(usize::from(!is_manual && !compaction.is_long())).max(1)
+        let max_threads = self.options.env.scheduler.parallelism(Priority::Compaction);
+        if is_manual || compaction.is_long() { max_threads.max(1) } else { usual_threads(max_threads) }
+    }
+
+    /// Number of threads for `compaction`, relative to those of a usual one.
+    pub(super) fn compaction_speedup(&self, compaction: &Compaction) -> f64 {
+        let max_threads = self.options.env.scheduler.parallelism(Priority::Compaction);
+        self.compaction_threads(compaction) as f64 / usual_threads(max_threads) as f64
     }
 
     /// Context of a compaction from `version`. A shutdown or `has_failed` cancels the compaction.
@@ -149,4 +155,9 @@ impl DbInner {
             }),
         }
     }
+}
+
+/// Number of threads for a usual compaction: one of `max_threads` is left to the writers.
+fn usual_threads(max_threads: usize) -> usize {
+    max_threads.saturating_sub(1).max(1)
 }

@@ -52,8 +52,11 @@ impl LoadState {
     /// Records that a memtable of `bytes` bytes became immutable. Returns true if the caller has to
     /// schedule a check.
     pub(crate) fn record_switch(&mut self, bytes: usize, fills_fast: bool) -> bool {
-        self.immutable_bytes += bytes;
-        self.is_load_running |= fills_fast;
+        self.immutable_bytes = self.immutable_bytes.saturating_add(bytes);
+        if fills_fast && !self.is_load_running {
+            self.is_load_running = true;
+            self.slow_checks = 0;
+        }
         self.is_unsettled |= fills_fast;
         fills_fast && !std::mem::replace(&mut self.is_check_scheduled, true)
     }
@@ -72,7 +75,7 @@ impl LoadState {
     /// `memtable_bytes`, and is full at `memtable_size`. Returns true if the caller has to schedule
     /// another check.
     pub(crate) fn check(&mut self, memtable_bytes: usize, memtable_size: usize, is_delaying: bool) -> bool {
-        let filled = std::mem::take(&mut self.immutable_bytes) + memtable_bytes;
+        let filled = std::mem::take(&mut self.immutable_bytes).saturating_add(memtable_bytes);
         let new_bytes = filled.saturating_sub(std::mem::replace(&mut self.memtable_bytes, memtable_bytes));
         let part = if is_delaying { MIN_PART_PER_SECOND_DELAYED } else { MIN_PART_PER_SECOND };
         let is_slow = (new_bytes as u128) * Duration::from_secs(1).as_nanos()

@@ -138,16 +138,16 @@ pub(crate) struct RunningCompaction {
     pub(crate) input_entries: Option<u64>,
     /// Number of entries that it has read.
     pub(crate) entries_read: u64,
-    /// Number of threads that may execute it.
-    pub(crate) threads: u32,
+    /// Number of its threads, relative to those of other compactions.
+    pub(crate) speedup: f64,
     pub(crate) started_at: Duration,
 }
 
 impl RunningCompaction {
-    /// Estimates the remaining time. At the rate of recent compactions, one thread needs
-    /// `expected` for all inputs.
+    /// Estimates the remaining time. At the rate of recent compactions, all inputs need
+    /// `expected`.
     fn remaining_time(&self, expected: Duration, elapsed: Duration) -> Duration {
-        let expected = expected / self.threads.max(1);
+        let expected = expected.div_f64(self.speedup);
         let Some(entries @ 1..) = self.input_entries else {
             return expected.saturating_sub(elapsed).max(elapsed / OVERDUE_REMAINING_DIVISOR);
         };
@@ -259,9 +259,9 @@ const RATE_WINDOW_BYTES: u64 = 1 << 30;
 const DEFAULT_NANOS_PER_KIB: u64 = 10 * DELAY_UNIT_BYTES;
 
 impl CompactionRate {
-    /// Records a compaction that `threads` threads executed in `time`.
-    pub(crate) fn record_compaction(&mut self, bytes_read: u64, time: Duration, threads: u32) {
-        self.compaction_time += time * threads;
+    /// Records a compaction that took `time`, or would have taken it without its speedup.
+    pub(crate) fn record_compaction(&mut self, bytes_read: u64, time: Duration) {
+        self.compaction_time += time;
         self.bytes_read = self.bytes_read.saturating_add(bytes_read);
     }
 
@@ -285,7 +285,7 @@ impl CompactionRate {
             .map_or(bytes, |put| u64::try_from(put).unwrap_or(u64::MAX))
     }
 
-    /// Expected time of compactions that read `bytes`, by one thread.
+    /// Expected time of compactions that read `bytes`, without a speedup.
     pub(crate) fn time_for(&self, bytes: u64) -> Duration {
         let nanos = bytes.saturating_mul(self.nanos_per_kib(self.bytes_read)) / DELAY_UNIT_BYTES;
         Duration::from_nanos(nanos)
@@ -345,18 +345,41 @@ mod tests {
     }
 
     #[test]
+    fn remaining_time_of_a_compaction() {
+        let remaining = |input_entries, entries_read, speedup, elapsed_s| {
+            let running = RunningCompaction {
+                level: 0,
+                output_level: 1,
+                input_bytes: 1,
+                input_entries,
+                entries_read,
+                speedup,
+                started_at: Duration::ZERO,
+            };
+            running.remaining_time(Duration::from_secs(100), Duration::from_secs(elapsed_s)).as_secs()
+        };
+        assert_eq!(remaining(None, 0, 1.0, 30), 70);
+        assert_eq!(remaining(None, 0, 2.0, 80), 20, "overdue");
+        assert_eq!(remaining(Some(1000), 0, 1.0, 0), 100);
+        assert_eq!(remaining(Some(1000), 0, 2.0, 0), 50);
+        assert_eq!(remaining(Some(1000), 125, 1.0, 25), 131, "its own rate says 175, the others 87.5");
+        assert_eq!(remaining(Some(1000), 500, 1.0, 70), 70);
+        assert_eq!(remaining(Some(1000), 1001, 1.0, 70), 0);
+    }
+
+    #[test]
     fn compaction_rate_is_measured_and_decays() {
         let mut rate = CompactionRate::default();
         assert_eq!(rate.nanos_per_kib(rate.bytes_read), DEFAULT_NANOS_PER_KIB);
         rate.record_flush(1 << 30, 1 << 30);
-        rate.record_compaction(4 << 30, Duration::from_nanos(10 << 30), 2);
+        rate.record_compaction(4 << 30, Duration::from_nanos(20 << 30));
         assert_eq!(
             (rate.nanos_per_kib(rate.bytes_read), rate.nanos_per_kib(rate.bytes_flushed)),
             (5 * DELAY_UNIT_BYTES, 20 * DELAY_UNIT_BYTES)
         );
         for _ in 0..10 {
             rate.record_flush(1 << 30, 1 << 30);
-            rate.record_compaction(1 << 30, Duration::from_nanos(1 << 30), 1);
+            rate.record_compaction(1 << 30, Duration::from_nanos(1 << 30));
         }
         assert!(rate.nanos_per_kib(rate.bytes_read) < 2 * DELAY_UNIT_BYTES, "{rate:?}");
     }
@@ -372,7 +395,7 @@ mod tests {
         let mut rate = CompactionRate::default();
         rate.record_flush(3 << 20, 2 << 20);
         assert_eq!(rate.user_bytes_in(300), 200);
-        rate.record_compaction(1, Duration::from_nanos(2 << 20), 1);
+        rate.record_compaction(1, Duration::from_nanos(2 << 20));
         assert_eq!(rate.nanos_per_kib(rate.user_bytes), DELAY_UNIT_BYTES);
         rate.record_flush(1 << 40, 1 << 41);
         assert_eq!(rate.user_bytes_in(1000), 1999);
