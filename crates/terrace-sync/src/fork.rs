@@ -221,15 +221,18 @@ pub fn get_or_init_for_fork<T>(cell: &OnceLock<T>, init: impl FnOnce() -> T) -> 
     if let Some(value) = cell.get() {
         return value;
     }
-    let value = init();
-    let _guard = INITIALIZATION.lock();
-    cell.get_or_init(|| value)
+    set_for_fork(cell, init());
+    cell.get().expect("the cell has a value")
 }
 
 /// Sets `cell` if it is empty, and returns true if it was. No fork falls into the change.
 pub fn set_for_fork<T>(cell: &OnceLock<T>, value: T) -> bool {
-    let _guard = INITIALIZATION.lock();
-    cell.set(value).is_ok()
+    let guard = INITIALIZATION.lock();
+    let result = cell.set(value);
+    // The drop of a refused value may need a lock that a forking thread holds. That thread may wait
+    // for this one.
+    drop(guard);
+    result.is_ok()
 }
 
 /// Everything that the forking thread keeps until the end of the fork.
@@ -288,6 +291,9 @@ fn finish_fork() -> Vec<Box<dyn FnOnce()>> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -303,6 +309,38 @@ mod tests {
             let is_locked = locks.lock_in_time(&self, |recorder| &recorder.lock, |()| ()).is_some();
             self.order.lock().push(if is_locked { self.name } else { "lost" });
         }
+    }
+
+    /// Value whose drop records whether another thread can take the lock of initializations.
+    struct NeedsLockToDrop(Arc<AtomicUsize>);
+
+    impl Drop for NeedsLockToDrop {
+        fn drop(&mut self) {
+            let (sender, receiver) = mpsc::channel();
+            thread::spawn(move || {
+                drop(INITIALIZATION.lock());
+                sender.send(()).ok();
+            });
+            let is_free = receiver.recv_timeout(Duration::from_secs(5)).is_ok();
+            self.0.fetch_add(usize::from(is_free), Ordering::Relaxed);
+        }
+    }
+
+    /// Two threads allocated the same memory of a table. The second one dropped its own, which
+    /// needs the lock of the cache, before it released the lock of initializations. A thread that
+    /// forked held the first lock and waited for the second one, for ever.
+    #[test]
+    fn refused_value_is_dropped_without_the_lock() {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let value = || NeedsLockToDrop(Arc::clone(&drops));
+        let cell = OnceLock::new();
+        get_or_init_for_fork(&cell, || {
+            assert!(set_for_fork(&cell, value()), "another thread is faster");
+            value()
+        });
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        assert!(!set_for_fork(&cell, value()));
+        assert_eq!(drops.load(Ordering::Relaxed), 2);
     }
 
     /// Runs the handlers of the parent, without a fork. All tests of this crate share the registry.
