@@ -6,7 +6,7 @@
 //! ```
 //!
 //! In `fork`, the parent lives: each child reads through the database of its parent, and opens,
-//! fills and flushes one of its own. A child that hangs is killed and reported. In `daemon`, the
+//! fills and flushes one of its own. A process that hangs is killed and reported. In `daemon`, the
 //! parent exits right after the fork, as `daemon` of the C library does: the child must adopt the
 //! database with all writes that the parent acknowledged, also between the fork and its exit. Every
 //! second case of `daemon` runs without locks of open file descriptions. Ordinary record locks take

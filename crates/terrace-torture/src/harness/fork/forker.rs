@@ -21,6 +21,10 @@ pub(super) const NOT_TESTED: &str = "NOT TESTED: ";
 /// Seconds after which a child counts as hanging.
 const CHILD_TIMEOUT_S: u32 = 30;
 
+/// Seconds after which the process that forks counts as hanging. A fork may wait for its threads, or
+/// they for the fork.
+const PROCESS_TIMEOUT_S: u32 = 300;
+
 /// Number of writer threads.
 const WRITERS: u64 = 4;
 /// Number of reader threads.
@@ -70,6 +74,7 @@ pub(crate) struct ForkerArgs {
 
 /// Runs a forking process. Prints [`SUCCESS`] or the failure.
 pub(crate) fn run_forker(arguments: &ForkerArgs) -> ExitCode {
+    kill_after(PROCESS_TIMEOUT_S);
     if arguments.without_ofd_locks
         && let Err(error) = refuse_ofd_locks()
     {
@@ -210,9 +215,10 @@ fn exit_at_once(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-fn kill_if_hanging() {
+/// Lets the system kill this process after `seconds`. A forked child does not inherit this.
+fn kill_after(seconds: u32) {
     // SAFETY: `alarm` has no precondition. Its signal ends the process.
-    unsafe { libc::alarm(CHILD_TIMEOUT_S) };
+    unsafe { libc::alarm(seconds) };
 }
 
 /// Waits for `child`, which should end within [`CHILD_TIMEOUT_S`]. Of a child that hangs, it
@@ -345,7 +351,7 @@ fn fork_daemon(arguments: &ForkerArgs) -> Result<(), String> {
             exit_at_once(0);
         }
     }
-    kill_if_hanging();
+    kill_after(CHILD_TIMEOUT_S);
     if rng.one_in(2) {
         std::env::set_current_dir("/").map_err(describe)?;
     }
