@@ -21,8 +21,8 @@ pub(super) const NOT_TESTED: &str = "NOT TESTED: ";
 /// Seconds after which a child counts as hanging.
 const CHILD_TIMEOUT_S: u32 = 30;
 
-/// Seconds after which the process that forks counts as hanging. A fork may wait for its threads, or
-/// they for the fork.
+/// Seconds after which the process that forks counts as hanging: its fork may wait for its threads,
+/// or they for the fork.
 const PROCESS_TIMEOUT_S: u32 = 300;
 
 /// Number of writer threads.
