@@ -227,7 +227,9 @@ pub(super) fn setup_other_inputs(
     inputs: Vec<Arc<FileMeta>>,
     limits: &CompactionLimits,
 ) -> Compaction {
-    let limits = limits.for_level(LevelTargets::new(version).level_size(output_level));
+    // An empty level says nothing about the size of its next tables.
+    let level_size = LevelTargets::new(version).level_size(output_level).max(total_size(&inputs));
+    let limits = limits.for_level(level_size);
     let mut all = add_boundary_inputs(version, level, inputs);
     let mut inputs = vec![(level, all.clone())];
     for lower in level + 1..=output_level {
