@@ -9,9 +9,7 @@ use terrace_format::version_edit::NUM_LEVELS;
 use super::Db;
 use super::components::write_stalls::StalledWriters;
 use super::inner::{DbInner, DbState, FlushState};
-use crate::compaction::picker::{
-    L0_COMPACTION_TRIGGER, Level0Limits, LevelTargets, MaxLevelSizes, lazy_leveled,
-};
+use crate::compaction::picker::{L0_COMPACTION_TRIGGER, Level0Limits, LevelTargets, lazy_leveled};
 use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::stats::{HistogramData, Ticker, Timer};
@@ -84,9 +82,8 @@ pub struct LevelStats {
     pub runs: usize,
     /// Bytes of the tables.
     pub bytes: u64,
-    /// Bytes above which the level needs a compaction. None for the deepest level with tables, and
-    /// for all levels while a load is running. Level 0 has a maximum from the end of a load until
-    /// the database is settled.
+    /// Bytes above which the level needs a compaction. None for level 0, for the deepest level with
+    /// tables, and for all levels while a load is running.
     pub max_bytes: Option<u64>,
     /// Number of tables at which the level needs a compaction, as in LevelDB. None for other levels
     /// than 0, and while a load is running.
@@ -165,10 +162,6 @@ impl LevelStats {
     /// assert_eq!(levels[2].max_bytes, None); // the deepest level
     /// ```
     pub fn of_tables(tables: &[(usize, u64)]) -> Vec<LevelStats> {
-        LevelStats::with_max_sizes(tables, MaxLevelSizes::Larger)
-    }
-
-    fn with_max_sizes(tables: &[(usize, u64)], max_sizes: MaxLevelSizes) -> Vec<LevelStats> {
         let tables: [(usize, u64); NUM_LEVELS] =
             std::array::from_fn(|level| tables.get(level).copied().unwrap_or_default());
         let targets = LevelTargets::of_sizes(tables.map(|(_, bytes)| bytes));
@@ -178,7 +171,7 @@ impl LevelStats {
                 files,
                 bytes,
                 runs: if level == 0 { files } else { files.min(1) },
-                max_bytes: Some(targets.max_bytes(level, max_sizes))
+                max_bytes: Some(targets.max_bytes(level))
                     .filter(|bytes| bytes.is_finite())
                     .map(|bytes| bytes as u64),
                 compaction_files: (level == 0).then_some(L0_COMPACTION_TRIGGER),
@@ -190,15 +183,10 @@ impl LevelStats {
 
     /// Returns the levels of `version` without their work. `run_trigger` is the number of runs that
     /// level 0 may have while a load is running, or None if no load is running.
-    fn of_version(
-        version: &Version,
-        limits: &Level0Limits,
-        max_sizes: MaxLevelSizes,
-        run_trigger: Option<usize>,
-    ) -> Vec<LevelStats> {
+    fn of_version(version: &Version, limits: &Level0Limits, run_trigger: Option<usize>) -> Vec<LevelStats> {
         let tables: Vec<(usize, u64)> =
             version.levels.iter().map(|files| (files.len(), total_size(files))).collect();
-        let mut levels = LevelStats::with_max_sizes(&tables, max_sizes);
+        let mut levels = LevelStats::of_tables(&tables);
         if run_trigger.is_some() {
             levels.iter_mut().for_each(|level| level.max_bytes = None);
             levels[0].compaction_files = None;
@@ -410,8 +398,7 @@ impl DbInner {
             .load_state
             .is_load_running()
             .then(|| lazy_leveled::run_trigger(version, state.sliced_compaction, limits));
-        let max_sizes = state.load_state.max_level_sizes();
-        LevelStats::of_version(version, &limits.level_0, max_sizes, run_trigger)
+        LevelStats::of_version(version, &limits.level_0, run_trigger)
     }
 
     fn memtable_stats(&self, state: &DbState) -> Vec<MemtableStats> {
@@ -486,17 +473,14 @@ mod tests {
             ("0 1 12 a@1 z@1\n 2 2 40 a@0 z@0", 1),
         ] {
             let version = set(tables).version;
-            for max_sizes in [MaxLevelSizes::Larger, MaxLevelSizes::Smaller] {
-                let level_0 = LevelStats::of_version(&version, &Level0Limits::DEFAULT, max_sizes, None)[0];
-                let context = format!("{tables}, {max_sizes:?}: {level_0:?}");
-                assert_eq!((0, level_0.score()), highest_score(&version, max_sizes), "{context}");
-                assert_eq!((level_0.runs, level_0.compaction_files), (runs, Some(4)), "{context}");
-            }
+            let level_0 = LevelStats::of_version(&version, &Level0Limits::DEFAULT, None)[0];
+            let context = format!("{tables}: {level_0:?}");
+            assert_eq!((0, level_0.score()), highest_score(&version), "{context}");
+            assert_eq!((level_0.runs, level_0.compaction_files), (runs, Some(4)), "{context}");
         }
     }
 
-    /// The limits of level 0 during a load were those without a sliced compaction. After a load, no
-    /// statistics showed the maximum that starts a compaction of few tables.
+    /// The limits of level 0 during a load were those without a sliced compaction.
     #[test]
     fn limits_of_level_0_during_and_after_a_load() {
         let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
@@ -511,6 +495,6 @@ mod tests {
         db.inner().state.lock().sliced_compaction = Some(3);
         assert_eq!(limits(), (None, Some(20), None, Some(36)));
         while db.inner().state.lock().load_state.check(0, 1 << 20, false) {}
-        assert_eq!(limits(), (Some(4), None, Some(10 << 20), Some(36)));
+        assert_eq!(limits(), (Some(4), None, None, Some(36)));
     }
 }

@@ -107,7 +107,7 @@ use super::components::write_queue::WriteQueue;
 use super::components::write_stalls::PresentStalls;
 use crate::cache::BlockCache;
 use crate::compaction::flush_partitioner::FlushHistory;
-use crate::compaction::picker::{CompactionLimits, SlicedCompaction};
+use crate::compaction::picker::{CompactionLimits, Settling, SlicedCompaction};
 use crate::error::{DATABASE_IS_CLOSED, Error, Result};
 use crate::event::Event;
 use crate::info_log::Logger;
@@ -252,6 +252,8 @@ pub(super) struct DbState {
     pub(super) load_state: LoadState,
     /// Sliced compaction that began while a load was running.
     pub(super) sliced_compaction: SlicedCompaction,
+    /// Compactions after a load.
+    pub(super) settling: Settling,
     /// False after a compaction failed, until there is a reason to retry it.
     pub(super) is_compaction_enabled: bool,
     /// Number of callers that have suspended compactions.

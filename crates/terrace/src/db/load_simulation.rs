@@ -23,8 +23,8 @@ use super::components::memtable_size::MemtableSizer;
 use super::components::write_controller::{CompactionRate, RunningCompaction, WriteController};
 use crate::compaction::Compaction;
 use crate::compaction::picker::{
-    CompactionLimits, Level0Limits, MaxLevelSizes, SlicedCompaction, lazy_leveled, leveled,
-    pending_compaction_bytes,
+    CompactionLimits, Level0Limits, Settling, SlicedCompaction, lazy_leveled, leveled,
+    pending_compaction_bytes, settling,
 };
 use crate::compaction::tree_simulation::SimulatedTree;
 use crate::options::{CompactionStyle, Options};
@@ -84,6 +84,7 @@ struct LoadSimulation {
     tree: SimulatedTree,
     limits: CompactionLimits,
     sliced: SlicedCompaction,
+    settling: Settling,
     clock: Arc<ManualClock>,
     sizer: MemtableSizer,
     load: LoadState,
@@ -117,6 +118,7 @@ impl LoadSimulation {
                 slice_bytes: lazy_leveled::slice_bytes(None),
             },
             sliced: None,
+            settling: None,
             clock,
             sizer: MemtableSizer::new(&options),
             load: LoadState::default(),
@@ -308,7 +310,7 @@ impl LoadSimulation {
         let version = &self.tree.set.version;
         let pending = match self.is_lazy() {
             true => lazy_leveled::pending_bytes(version, &self.limits),
-            false => pending_compaction_bytes(version, self.max_level_sizes()),
+            false => pending_compaction_bytes(version),
         };
         let running = self.job.as_ref().map(|job| {
             let left = (job.nanos_left / COMPACTION_NANOS) as u64;
@@ -323,18 +325,15 @@ impl LoadSimulation {
     fn pick(&mut self) -> Option<Compaction> {
         let version = &self.tree.set.version;
         if self.is_lazy() {
+            self.settling = None;
             self.sliced = lazy_leveled::continue_sliced(version, self.sliced, &self.limits);
             lazy_leveled::pick(version, self.sliced, &self.limits)
         } else {
             self.sliced = None;
-            leveled::pick(&self.tree.set, None, self.max_level_sizes(), &self.limits)
-        }
-    }
-
-    fn max_level_sizes(&self) -> MaxLevelSizes {
-        match self.style {
-            CompactionStyle::LazyLeveled => self.load.max_level_sizes(),
-            CompactionStyle::Leveled => MaxLevelSizes::Larger,
+            let is_unsettled = self.load.is_unsettled() && self.style == CompactionStyle::LazyLeveled;
+            self.settling = settling::continue_settling(version, self.settling).filter(|_| is_unsettled);
+            settling::pick(version, self.settling, &self.limits)
+                .or_else(|| leveled::pick(&self.tree.set, None, &self.limits))
         }
     }
 }

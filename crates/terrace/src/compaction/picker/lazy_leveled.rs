@@ -20,8 +20,8 @@
 //!    level, or when a run on level 1 could not become part of it in slices. So there are more runs
 //!    in a larger database, and LevelDB has less to do when it opens it.
 //!
-//! The policy is Dostoevsky's lazy leveling (Dayan and Idreos, SIGMOD 2018). When the load ends,
-//! [leveled compaction](super::leveled) continues with the same tree.
+//! The policy is Dostoevsky's lazy leveling (Dayan and Idreos, SIGMOD 2018). When the load ends, the
+//! tree [settles](super::settling), and [leveled compaction](super::leveled) continues with it.
 
 use terrace_format::version_edit::NUM_LEVELS;
 
@@ -103,24 +103,10 @@ pub(crate) fn pick(
     limits: &CompactionLimits,
 ) -> Option<Compaction> {
     let tree = Tree::new(version);
-    let level_0 = &version.levels[0];
     if version.level_0_runs() < run_trigger(version, sliced, limits) {
-        return sliced.map(|first| tree.slice(limits, first));
+        return sliced.map(|first| tree.slice(limits, first, tree.bottom()));
     }
-    let above_bottom = tree.total() - tree.size(tree.bottom());
-    if sliced.is_none() && tree.is_large(above_bottom) && tree.total() <= limits.slice_bytes {
-        return Some(tree.compact(CompactionReason::SortedRuns, 0, tree.bottom(), level_0.clone(), limits));
-    }
-    if sliced.is_none() && tree.needs_deeper_bottom() {
-        return Some(tree.move_level(tree.bottom(), tree.bottom() + 1, limits));
-    }
-    if sliced.is_none()
-        && let Some((level, free_level)) = tree.run_above_free_level()
-    {
-        return Some(tree.move_level(level, free_level, limits));
-    }
-    let output_level = tree.output_level_of_flushes(sliced);
-    Some(tree.compact(CompactionReason::LevelSize, 0, output_level, level_0.clone(), limits))
+    Some(tree.compact_flushes(sliced, limits))
 }
 
 /// Estimates the bytes that compactions must read before writers find more headroom.
@@ -130,21 +116,21 @@ pub(crate) fn pending_bytes(version: &Version, limits: &CompactionLimits) -> u64
 }
 
 /// Runs and bottom level of a version.
-struct Tree<'v> {
+pub(super) struct Tree<'v> {
     version: &'v Version,
     targets: LevelTargets,
 }
 
 impl<'v> Tree<'v> {
-    fn new(version: &'v Version) -> Tree<'v> {
+    pub(super) fn new(version: &'v Version) -> Tree<'v> {
         Tree { version, targets: LevelTargets::new(version) }
     }
 
-    fn bottom(&self) -> usize {
+    pub(super) fn bottom(&self) -> usize {
         self.targets.bottom_level()
     }
 
-    fn size(&self, level: usize) -> u64 {
+    pub(super) fn size(&self, level: usize) -> u64 {
         self.targets.level_size(level)
     }
 
@@ -153,7 +139,7 @@ impl<'v> Tree<'v> {
     }
 
     /// Levels above the bottom level that hold a run, the newest first.
-    fn runs(&self) -> impl DoubleEndedIterator<Item = usize> + use<'_, 'v> {
+    pub(super) fn runs(&self) -> impl DoubleEndedIterator<Item = usize> + use<'_, 'v> {
         (1..self.bottom()).filter(|&level| !self.version.levels[level].is_empty())
     }
 
@@ -191,6 +177,26 @@ impl<'v> Tree<'v> {
         })
     }
 
+    /// Returns the compaction of level 0, or one that makes room for its output.
+    pub(super) fn compact_flushes(&self, sliced: SlicedCompaction, limits: &CompactionLimits) -> Compaction {
+        let flushes = self.version.levels[0].clone();
+        let bottom = self.bottom();
+        let above_bottom = self.total() - self.size(bottom);
+        if sliced.is_none() && self.is_large(above_bottom) && self.total() <= limits.slice_bytes {
+            return self.compact(CompactionReason::SortedRuns, 0, bottom, flushes, limits);
+        }
+        if sliced.is_none() && self.needs_deeper_bottom() {
+            return self.move_level(bottom, bottom + 1, limits);
+        }
+        if sliced.is_none()
+            && let Some((level, free_level)) = self.run_above_free_level()
+        {
+            return self.move_level(level, free_level, limits);
+        }
+        let output_level = self.output_level_of_flushes(sliced);
+        self.compact(CompactionReason::LevelSize, 0, output_level, flushes, limits)
+    }
+
     /// Returns the level that the flushes of level 0 are compacted into.
     fn output_level_of_flushes(&self, sliced: SlicedCompaction) -> usize {
         let (first, end) = match sliced {
@@ -211,10 +217,10 @@ impl<'v> Tree<'v> {
     }
 
     /// Returns the next slice: tables with the smallest keys of the newest run from level `first`
-    /// on, and all tables below that they overlap.
-    fn slice(&self, limits: &CompactionLimits, first: usize) -> Compaction {
+    /// on, and all tables down to `output_level` that they overlap.
+    pub(super) fn slice(&self, limits: &CompactionLimits, first: usize, output_level: usize) -> Compaction {
         let level = self.runs().find(|&level| level >= first).unwrap_or(first);
-        let total = self.targets.size_of_levels(level..=self.bottom());
+        let total = self.targets.size_of_levels(level..=output_level);
         let share =
             (u128::from(self.size(level)) * u128::from(limits.slice_bytes) / u128::from(total.max(1))) as u64;
         let mut bytes = 0;
@@ -224,7 +230,7 @@ impl<'v> Tree<'v> {
             is_within_share
         });
         let files = files.cloned().collect();
-        self.compact(CompactionReason::SortedRuns, level, self.bottom(), files, limits)
+        self.compact(CompactionReason::SortedRuns, level, output_level, files, limits)
     }
 
     fn move_level(&self, level: usize, output_level: usize, limits: &CompactionLimits) -> Compaction {
@@ -232,7 +238,7 @@ impl<'v> Tree<'v> {
         self.compact(CompactionReason::AddLevel, level, output_level, files, limits)
     }
 
-    fn compact(
+    pub(super) fn compact(
         &self,
         reason: CompactionReason,
         level: usize,

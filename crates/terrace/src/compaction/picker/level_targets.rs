@@ -13,9 +13,7 @@
 //! base level moves up. When it is level 1 already, the bottom level moves down.
 //!
 //! A level may also hold the bytes that LevelDB allows. So a database in LevelDB's shape needs no
-//! compaction. After a load, the smaller one of both sizes counts: LevelDB would let a deep level
-//! keep a large part of the database, with hidden versions. Level 0 then has a maximum, too: a
-//! fifth of the other levels, and at least LevelDB's size of level 1.
+//! compaction.
 
 use std::ops::RangeInclusive;
 
@@ -32,16 +30,6 @@ pub(super) const LEVEL_SIZE_MULTIPLIER: u64 = 5;
 
 /// LevelDB's maximum size of level 1, in bytes.
 const LEVELDB_LEVEL_1_MAX_BYTES: f64 = 10.0 * 1_048_576.0;
-
-/// Sizes that the levels above the bottom level may have without a compaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MaxLevelSizes {
-    /// The larger one of the target and the size that LevelDB allows.
-    Larger,
-    /// The smaller one, and at least LevelDB's size of level 1: LevelDB then has nothing to
-    /// compact, few versions are hidden, and a small database needs no further compaction.
-    Smaller,
-}
 
 /// Actual and target sizes of the levels of a version, in bytes.
 #[derive(Debug)]
@@ -120,32 +108,17 @@ impl LevelTargets {
     ///
     /// Tables count, as in LevelDB, and not the flushes that wrote them: LevelDB would otherwise
     /// begin with a compaction when it opens the database.
-    /// After a load, its size counts, too. Three tables of large memtables may otherwise be half of
-    /// a small database, and slow down each read until the next load.
-    pub(super) fn level_0_score(&self, files: usize, max_sizes: MaxLevelSizes) -> f64 {
-        let by_count = files as f64 / L0_COMPACTION_TRIGGER as f64;
-        by_count.max(self.sizes[0] as f64 / self.max_bytes(0, max_sizes))
+    pub(super) fn level_0_score(files: usize) -> f64 {
+        files as f64 / L0_COMPACTION_TRIGGER as f64
     }
 
-    /// Returns the size of `level`, in bytes, above which it needs a compaction. The bottom level
-    /// has no maximum, and level 0 has one after a load only.
-    pub(crate) fn max_bytes(&self, level: usize, max_sizes: MaxLevelSizes) -> f64 {
-        if level >= self.bottom_level {
+    /// Returns the size of `level`, in bytes, above which it needs a compaction. Level 0 and the
+    /// bottom level have no maximum.
+    pub(crate) fn max_bytes(&self, level: usize) -> f64 {
+        if level == 0 || level >= self.bottom_level {
             return f64::INFINITY;
         }
-        if level == 0 {
-            return match max_sizes {
-                MaxLevelSizes::Larger => f64::INFINITY,
-                MaxLevelSizes::Smaller => {
-                    ((self.total / LEVEL_SIZE_MULTIPLIER) as f64).max(LEVELDB_LEVEL_1_MAX_BYTES)
-                }
-            };
-        }
-        let target = self.target_size(level) as f64;
-        match max_sizes {
-            MaxLevelSizes::Larger => leveldb_max_bytes(level).max(target),
-            MaxLevelSizes::Smaller => leveldb_max_bytes(level).min(target.max(LEVELDB_LEVEL_1_MAX_BYTES)),
-        }
+        leveldb_max_bytes(level).max(self.target_size(level) as f64)
     }
 }
 
@@ -155,14 +128,14 @@ pub(super) fn leveldb_max_bytes(level: usize) -> f64 {
 }
 
 /// Estimates the number of bytes that compactions must read until no level needs a compaction.
-pub(crate) fn pending_compaction_bytes(version: &Version, max_sizes: MaxLevelSizes) -> u64 {
+pub(crate) fn pending_compaction_bytes(version: &Version) -> u64 {
     let targets = LevelTargets::new(version);
     let mut pending = 0u64;
-    if targets.level_0_score(version.levels[0].len(), max_sizes) >= 1.0 {
+    if LevelTargets::level_0_score(version.levels[0].len()) >= 1.0 {
         pending = targets.size_of_levels(0..=targets.base_level());
     }
     for level in 1..targets.bottom_level {
-        let excess = targets.level_size(level) as f64 - targets.max_bytes(level, max_sizes);
+        let excess = targets.level_size(level) as f64 - targets.max_bytes(level);
         // Each byte overlaps about `LEVEL_SIZE_MULTIPLIER` bytes of the level below. The cast turns
         // a negative excess into 0.
         pending = pending.saturating_add((excess * (1 + LEVEL_SIZE_MULTIPLIER) as f64) as u64);

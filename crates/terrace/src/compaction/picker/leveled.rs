@@ -17,7 +17,7 @@ use terrace_format::comparator::Comparator;
 use terrace_format::version_edit::NUM_LEVELS;
 use terrace_sync::mutant;
 
-use super::level_targets::{LevelTargets, MaxLevelSizes};
+use super::level_targets::LevelTargets;
 use crate::compaction::compaction_plan::{Compaction, CompactionLimits, MAX_MEM_COMPACT_LEVEL};
 use crate::event::CompactionReason;
 use crate::sync::Arc;
@@ -25,12 +25,12 @@ use crate::version::{FileMeta, KeyRange, ReadCompactionHint, Version, VersionSet
 
 /// Returns the level that most needs a compaction, and its score. A level with a score of 1 or more
 /// is full.
-pub(crate) fn highest_score(version: &Version, max_sizes: MaxLevelSizes) -> (usize, f64) {
+pub(crate) fn highest_score(version: &Version) -> (usize, f64) {
     let targets = LevelTargets::new(version);
-    let mut best = (0, targets.level_0_score(version.levels[0].len(), max_sizes));
+    let mut best = (0, LevelTargets::level_0_score(version.levels[0].len()));
     // The last level has no output level.
     for level in 1..NUM_LEVELS - 1 {
-        let score = targets.level_size(level) as f64 / targets.max_bytes(level, max_sizes);
+        let score = targets.level_size(level) as f64 / targets.max_bytes(level);
         if score > best.1 {
             best = (level, score);
         }
@@ -42,11 +42,10 @@ pub(crate) fn highest_score(version: &Version, max_sizes: MaxLevelSizes) -> (usi
 pub(crate) fn pick(
     set: &VersionSet,
     hint: Option<&ReadCompactionHint>,
-    max_sizes: MaxLevelSizes,
     limits: &CompactionLimits,
 ) -> Option<Compaction> {
     let version = &set.version;
-    let (level, score) = highest_score(version, max_sizes);
+    let (level, score) = highest_score(version);
     if score < 1.0 {
         return pick_read_triggered(version, hint?, limits);
     }
@@ -356,32 +355,9 @@ pub(crate) mod tests {
         })
     }
 
-    /// LevelDB allows 1 GB on level 3, so it would keep 0.9 GB of hidden versions for ever.
-    #[test]
-    fn levels_shrink_after_a_load() {
-        let set = set("3 1 900 a@2 z@2\n 4 2 1000 a@1 z@1");
-        assert_eq!(text(pick(&set, None, MaxLevelSizes::Larger, &LIMITS)), "nothing");
-        assert_eq!(text(pick(&set, None, MaxLevelSizes::Smaller, &LIMITS)), "3 to 4: 1 + 2, above ");
-        let small = self::set("1 1 9 a@2 z@2\n 2 2 1 a@1 z@1");
-        assert_eq!(text(pick(&small, None, MaxLevelSizes::Smaller, &LIMITS)), "nothing");
-    }
-
-    /// Three tables of level 0 are fewer than LevelDB compacts. They were half of a database.
-    #[test]
-    fn level_0_shrinks_after_a_load() {
-        let tables = "0 1 6 a@9 z@9\n 0 2 6 a@8 z@8";
-        let small = set(&format!("{tables}\n 2 3 37 a@1 z@1"));
-        assert_eq!(text(pick(&small, None, MaxLevelSizes::Larger, &LIMITS)), "nothing");
-        assert_eq!(text(pick(&small, None, MaxLevelSizes::Smaller, &LIMITS)), "0 to 2: 2 1 +  + 3, above ");
-        let large = set(&format!("{tables}\n 2 3 70 a@1 z@1"));
-        assert_eq!(text(pick(&large, None, MaxLevelSizes::Smaller, &LIMITS)), "nothing");
-        let alone = set("0 1 9 a@9 z@9");
-        assert_eq!(text(pick(&alone, None, MaxLevelSizes::Smaller, &LIMITS)), "nothing");
-    }
-
     #[track_caller]
     fn check(files: &str, expect: &str) {
-        assert_eq!(text(pick(&set(files), None, MaxLevelSizes::Larger, &LIMITS)), expect);
+        assert_eq!(text(pick(&set(files), None, &LIMITS)), expect);
     }
 
     #[test]
@@ -407,15 +383,11 @@ pub(crate) mod tests {
     #[test]
     fn level_0_starts_after_compact_pointer() {
         let mut set = set("0 1 1 a@1 b@1\n 0 2 1 c@2 d@2\n 0 3 1 e@3 f@3\n 0 4 1 g@4 h@4");
-        assert_eq!(text(pick(&set, None, MaxLevelSizes::Larger, &LIMITS)), "0 to 2: 1 +  + , above ");
+        assert_eq!(text(pick(&set, None, &LIMITS)), "0 to 2: 1 +  + , above ");
         set.compact_pointers[0] = Some(InternalKey::new(b"d", 2, ValueType::Value));
-        assert_eq!(text(pick(&set, None, MaxLevelSizes::Larger, &LIMITS)), "0 to 2: 3 +  + , above ");
+        assert_eq!(text(pick(&set, None, &LIMITS)), "0 to 2: 3 +  + , above ");
         set.compact_pointers[0] = Some(InternalKey::new(b"x", 2, ValueType::Value));
-        assert_eq!(
-            text(pick(&set, None, MaxLevelSizes::Larger, &LIMITS)),
-            "0 to 2: 1 +  + , above ",
-            "round robin"
-        );
+        assert_eq!(text(pick(&set, None, &LIMITS)), "0 to 2: 1 +  + , above ", "round robin");
     }
 
     #[test]
@@ -468,29 +440,23 @@ pub(crate) mod tests {
     fn read_compaction_when_no_level_is_full() {
         let set = set("1 1 1 a@1 c@1\n 2 2 1 b@0 d@0");
         let hint = (1, Arc::clone(&set.version.levels[1][0]));
-        assert_eq!(text(pick(&set, Some(&hint), MaxLevelSizes::Larger, &LIMITS)), "1 to 2: 1 + 2, above ");
+        assert_eq!(text(pick(&set, Some(&hint), &LIMITS)), "1 to 2: 1 + 2, above ");
     }
 
     #[test]
     fn read_compaction_of_level_0_goes_to_base_level() {
         let set = set("0 1 1 a@9 c@9\n 0 2 1 b@8 d@8\n 3 3 9 a@0 x@0\n 4 4 40 a@0 x@0");
         let hint = (0, Arc::clone(&set.version.levels[0][0]));
-        assert_eq!(
-            text(pick(&set, Some(&hint), MaxLevelSizes::Larger, &LIMITS)),
-            "0 to 3: 2 1 +  +  + 3, above 4"
-        );
+        assert_eq!(text(pick(&set, Some(&hint), &LIMITS)), "0 to 3: 2 1 +  +  + 3, above 4");
     }
 
     #[test]
     fn read_compaction_ignores_missing_file() {
         let hint = (1, Arc::clone(&set("1 1 1 a@1 c@1").version.levels[1][0]));
-        assert_eq!(
-            text(pick(&set("1 2 1 a@1 c@1\n 2 3 1 a@0 c@0"), Some(&hint), MaxLevelSizes::Larger, &LIMITS)),
-            "nothing"
-        );
+        assert_eq!(text(pick(&set("1 2 1 a@1 c@1\n 2 3 1 a@0 c@0"), Some(&hint), &LIMITS)), "nothing");
         let set = set("6 1 1 a@1 c@1");
         let hint = (6, Arc::clone(&set.version.levels[6][0]));
-        assert_eq!(text(pick(&set, Some(&hint), MaxLevelSizes::Larger, &LIMITS)), "nothing");
+        assert_eq!(text(pick(&set, Some(&hint), &LIMITS)), "nothing");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::manual_compaction::ManualCompactionStep;
 use super::read_compaction::READ_COMPACTION_PAUSE_FACTOR;
-use crate::compaction::picker::{lazy_leveled, leveled, tombstones};
+use crate::compaction::picker::{lazy_leveled, leveled, settling, tombstones};
 use crate::compaction::{self, Compaction, CompactionOutput};
 use crate::db::components::compaction_stats::CompactionStats;
 use crate::db::components::write_controller::RunningCompaction;
@@ -106,12 +106,16 @@ impl DbInner {
         let version = &state.version_set.version;
         let hint = state.read_compaction.as_ref();
         let picked = if state.load_state.is_load_running() {
+            state.settling = None;
             state.sliced_compaction = lazy_leveled::continue_sliced(version, state.sliced_compaction, limits);
             lazy_leveled::pick(version, state.sliced_compaction, limits)
                 .or_else(|| leveled::pick_read_triggered(version, hint?, limits))
         } else {
             state.sliced_compaction = None;
-            leveled::pick(&state.version_set, hint, state.load_state.max_level_sizes(), limits)
+            let is_unsettled = state.load_state.is_unsettled();
+            state.settling = settling::continue_settling(version, state.settling).filter(|_| is_unsettled);
+            settling::pick(version, state.settling, limits)
+                .or_else(|| leveled::pick(&state.version_set, hint, limits))
         };
         let compaction = picked.or_else(|| tombstones::pick(version, self.approx_oldest_reader(), limits));
         // The picker has used or rejected the hint, unless it picked a level above its target size.

@@ -1,17 +1,21 @@
-//! Checks whether a load is still running. When it has ended, compactions bring the levels to their
-//! target sizes.
+//! Checks whether a load is still running. When it has ended, the tree settles: a flush and
+//! compactions leave few sorted runs for the reads that follow.
 
 use std::time::Duration;
 
 use terrace_env::Priority;
 
-use crate::compaction::picker::leveled;
 use crate::db::components::load_state::CHECK_INTERVAL;
 use crate::db::inner::{DbInner, DbState};
 use crate::db::panic_guard::PoisonOnPanic;
 use crate::event::Event;
 use crate::options::CompactionStyle;
 use crate::sync::Arc;
+
+/// Minimum size, in bytes, of a memtable that is flushed at the end of a load: 4 MiB, LevelDB's size
+/// of a memtable. A get searches a large memtable in more time than it takes for a table of this
+/// size, and the memory becomes free.
+const MIN_FLUSHED_BYTES: usize = 4 << 20;
 
 impl DbInner {
     /// Records that a memtable of `bytes` bytes became immutable.
@@ -41,14 +45,14 @@ impl DbInner {
 
     /// Returns true if no flush and no compaction is due, and no load is running.
     pub(in crate::db) fn is_settled(&self) -> bool {
-        let state = self.state.lock();
-        state.immutable_memtables.is_empty() && self.is_tree_settled(&state)
+        self.is_tree_settled(&self.state.lock())
     }
 
     fn is_tree_settled(&self, state: &DbState) -> bool {
         !state.load_state.is_load_running()
             && !state.is_compaction_scheduled
-            && leveled::highest_score(&state.version_set.version, state.load_state.max_level_sizes()).1 < 1.0
+            && state.immutable_memtables.is_empty()
+            && !self.is_picker_due(state)
     }
 
     /// Reports the end of the compactions after a load.
@@ -66,9 +70,16 @@ impl DbInner {
         let is_delaying = self.write_controller.is_delaying();
         if state.load_state.check(memtable_bytes, self.memtable_sizer.size(), is_delaying) {
             self.schedule_load_check(CHECK_INTERVAL);
-        } else {
-            self.maybe_schedule_flush_or_compaction(&mut state);
-            self.report_settled(&mut state);
+            return;
         }
+        let memtable = Arc::clone(&state.memtable);
+        drop(state);
+        if memtable_bytes >= MIN_FLUSHED_BYTES {
+            // Without success, there are new writes, and the memtable will become full.
+            self.try_switch_memtable(&memtable);
+        }
+        let mut state = self.state.lock();
+        self.maybe_schedule_flush_or_compaction(&mut state);
+        self.report_settled(&mut state);
     }
 }

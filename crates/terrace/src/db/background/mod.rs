@@ -27,7 +27,7 @@ use terrace_format::key::SequenceNumber;
 
 use super::components::background_jobs::BackgroundJobs;
 use super::inner::{DbInner, DbState};
-use crate::compaction::picker::{lazy_leveled, leveled, tombstones};
+use crate::compaction::picker::{lazy_leveled, leveled, settling, tombstones};
 use crate::error::Result;
 use crate::event::Event;
 use crate::sync::{MutexGuard, Ordering, Weak};
@@ -85,7 +85,9 @@ impl DbInner {
         if state.load_state.is_load_running() {
             lazy_leveled::is_due(version, state.sliced_compaction, &self.compaction_limits)
         } else {
-            leveled::highest_score(version, state.load_state.max_level_sizes()).1 >= 1.0
+            leveled::highest_score(version).1 >= 1.0
+                || state.load_state.is_unsettled()
+                    && settling::continue_settling(version, state.settling).is_some()
         }
     }
 

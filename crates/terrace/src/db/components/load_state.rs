@@ -14,7 +14,6 @@
 
 use std::time::Duration;
 
-use crate::compaction::picker::MaxLevelSizes;
 use crate::sync::Mutex;
 
 /// Time between two checks.
@@ -39,7 +38,7 @@ pub(crate) struct LoadState {
     memtable_bytes: usize,
     /// Number of consecutive checks that found few new bytes.
     slow_checks: u32,
-    /// True from the begin of a load until the levels have their target sizes.
+    /// True from the begin of a load until the tree is settled.
     is_unsettled: bool,
 }
 
@@ -61,9 +60,9 @@ impl LoadState {
         fills_fast && !std::mem::replace(&mut self.is_check_scheduled, true)
     }
 
-    /// Sizes to which compactions bring the levels.
-    pub(crate) fn max_level_sizes(&self) -> MaxLevelSizes {
-        if self.is_unsettled { MaxLevelSizes::Smaller } else { MaxLevelSizes::Larger }
+    /// Returns true from the begin of a load until the tree is settled.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.is_unsettled
     }
 
     /// Returns true once after each load. The caller has found the tree settled.

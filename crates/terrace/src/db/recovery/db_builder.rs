@@ -222,6 +222,7 @@ fn new_state(set: VersionSet, memtable: Arc<Memtable>) -> DbState {
         running_compaction: None,
         load_state: LoadState::default(),
         sliced_compaction: None,
+        settling: None,
         is_compaction_enabled: true,
         compaction_suspensions: 0,
         compaction_pauses: 0,

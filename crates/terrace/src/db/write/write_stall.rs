@@ -81,7 +81,7 @@ impl DbInner {
         let pending_bytes = if state.load_state.is_load_running() {
             lazy_leveled::pending_bytes(version, &self.compaction_limits)
         } else {
-            pending_compaction_bytes(version, state.load_state.max_level_sizes())
+            pending_compaction_bytes(version)
         };
         let running = state.running_compaction.map(|running| RunningCompaction {
             entries_read: self.compaction_progress.entries_read.load(Ordering::Relaxed),
