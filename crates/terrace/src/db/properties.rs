@@ -25,8 +25,8 @@ impl Db {
     ///   [`Options::memory_budget`](crate::Options::memory_budget) covers, with or without a budget
     /// - `terrace.lag`: in a follower, age of its state in microseconds, and number of bytes that
     ///   the last catch-up has left
-    /// - `terrace.settled`: 1 if no flush or compaction is due, otherwise 0. After a load, levels
-    ///   shrink to their target sizes, so it takes half a second and the compactions that follow
+    /// - `terrace.settled`: 1 if no flush or compaction is due, otherwise 0. After a load, sorted
+    ///   runs become fewer, so it takes half a second and the compactions that follow
     /// - `terrace.stats`: statistics since the database was opened: hits and misses of the block
     ///   cache, blocks that were read in the mapping of their table, negatives and false positives
     ///   of the Bloom filters, delays and stalls of writes, histograms of stalls, flushes and

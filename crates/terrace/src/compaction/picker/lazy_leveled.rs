@@ -20,8 +20,8 @@
 //!    level, or when a run on level 1 could not become part of it in slices. So there are more runs
 //!    in a larger database, and LevelDB has less to do when it opens it.
 //!
-//! The policy is Dostoevsky's lazy leveling (Dayan and Idreos, SIGMOD 2018). When the load ends, the
-//! tree [settles](super::settling), and [leveled compaction](super::leveled) continues with it.
+//! The policy is Dostoevsky's lazy leveling (Dayan and Idreos, SIGMOD 2018). When the load ends,
+//! the tree [settles](super::settling), and [leveled compaction](super::leveled) continues with it.
 
 use terrace_format::version_edit::NUM_LEVELS;
 
@@ -104,7 +104,7 @@ pub(crate) fn pick(
 ) -> Option<Compaction> {
     let tree = Tree::new(version);
     if version.level_0_runs() < run_trigger(version, sliced, limits) {
-        return sliced.map(|first| tree.slice(limits, first, tree.bottom()));
+        return sliced.map(|first| tree.slice_of_run(limits, first));
     }
     Some(tree.compact_flushes(sliced, limits))
 }
@@ -216,15 +216,26 @@ impl<'v> Tree<'v> {
         output_level.max(RESERVED_LEVEL)
     }
 
-    /// Returns the next slice: tables with the smallest keys of the newest run from level `first`
-    /// on, and all tables down to `output_level` that they overlap.
-    pub(super) fn slice(&self, limits: &CompactionLimits, first: usize, output_level: usize) -> Compaction {
+    /// Returns the next slice of the run of level `first` or, if it is empty, of the next run.
+    fn slice_of_run(&self, limits: &CompactionLimits, first: usize) -> Compaction {
         let level = self.runs().find(|&level| level >= first).unwrap_or(first);
+        self.slice(limits, level, &self.version.levels[level], self.bottom())
+    }
+
+    /// Returns the next slice: those of the `files` of `level` with the smallest keys, and all
+    /// tables down to `output_level` that they overlap.
+    pub(super) fn slice(
+        &self,
+        limits: &CompactionLimits,
+        level: usize,
+        files: &[Arc<FileMeta>],
+        output_level: usize,
+    ) -> Compaction {
         let total = self.targets.size_of_levels(level..=output_level);
         let share =
             (u128::from(self.size(level)) * u128::from(limits.slice_bytes) / u128::from(total.max(1))) as u64;
         let mut bytes = 0;
-        let files = self.version.levels[level].iter().take_while(|file| {
+        let files = files.iter().take_while(|file| {
             let is_within_share = bytes <= share;
             bytes = file.size.saturating_add(bytes);
             is_within_share

@@ -63,7 +63,7 @@ impl DbInner {
         self.compaction_progress.bytes_written.store(0, Ordering::Relaxed);
         self.compaction_progress.entries_read.store(0, Ordering::Relaxed);
         self.compaction_progress.bytes_read.store(0, Ordering::Relaxed);
-        state.running_compaction = compaction.as_ref().map(|compaction| RunningCompaction {
+        let running = compaction.as_ref().map(|compaction| RunningCompaction {
             level: compaction.level(),
             output_level,
             input_bytes: total_size(&inputs),
@@ -71,9 +71,10 @@ impl DbInner {
                 .iter()
                 .try_fold(0u64, |sum, file| Some(sum.saturating_add(file.entries()?))),
             entries_read: 0,
-            speedup: self.compaction_speedup(compaction),
+            speedup: self.compaction_speedup(&state, compaction),
             started_at: self.options.env.clock.monotonic(),
         });
+        state.running_compaction = running;
         let change = self.recalculate_write_delay(&state);
         drop(state);
         self.report_delay_change(change);

@@ -12,9 +12,9 @@ use crate::event::Event;
 use crate::options::CompactionStyle;
 use crate::sync::Arc;
 
-/// Minimum size, in bytes, of a memtable that is flushed at the end of a load: 4 MiB, LevelDB's size
-/// of a memtable. A get searches a large memtable in more time than it takes for a table of this
-/// size, and the memory becomes free.
+/// Minimum size, in bytes, of a memtable that is flushed at the end of a load: 4 MiB, LevelDB's
+/// size of a memtable. Each get would search a large one for longer than the table, and its memory
+/// would stay in use.
 const MIN_FLUSHED_BYTES: usize = 4 << 20;
 
 impl DbInner {

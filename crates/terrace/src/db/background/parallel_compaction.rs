@@ -17,7 +17,7 @@ use terrace_sync::mutant;
 
 use crate::compaction::{self, Compaction, CompactionContext, CompactionOutput, Subcompaction};
 use crate::db::components::subcompaction_queue::{CancelOnPanic, SubcompactionQueue};
-use crate::db::inner::DbInner;
+use crate::db::inner::{DbInner, DbState};
 use crate::db::panic_guard::PoisonOnPanic;
 use crate::error::Result;
 use crate::event::CompactionReason;
@@ -53,7 +53,8 @@ impl DbInner {
     pub(super) fn run_compaction(&self, compaction: &Arc<Compaction>) -> Result<CompactionOutput> {
         let state = self.state.lock();
         let version = Arc::clone(&state.version_set.version);
-        let is_settling = !state.load_state.is_load_running();
+        let is_settling = state.settling.is_some();
+        let threads = self.compaction_threads(&state, compaction);
         drop(state);
         let oldest_reader = match mutant!(SettleIgnoresSnapshots) && is_settling {
             true => self.read_state.visible_seqno().load(Ordering::Relaxed),
@@ -61,7 +62,6 @@ impl DbInner {
         };
         let never_cancelled = AtomicBool::new(false);
         let context = self.compaction_context(&version, oldest_reader, &never_cancelled);
-        let threads = self.compaction_threads(compaction);
         let max_count = threads * SUBCOMPACTIONS_PER_THREAD;
         let subcompactions = match threads {
             1 => vec![Subcompaction::default()],
@@ -115,19 +115,20 @@ impl DbInner {
         }
     }
 
-    /// Number of threads for `compaction`: all compaction threads if a caller waits for it, or if
-    /// it is long. Otherwise one of them is left to the writers. During a long compaction, delayed
-    /// writers leave processors idle.
-    fn compaction_threads(&self, compaction: &Compaction) -> usize {
+    /// Number of threads for `compaction`: all compaction threads if a caller waits for it, if it
+    /// is long, or if it follows a load. Otherwise one of them is left to the writers. During a
+    /// long compaction, delayed writers leave processors idle.
+    fn compaction_threads(&self, state: &DbState, compaction: &Compaction) -> usize {
         let is_manual = matches!(compaction.reason, CompactionReason::Manual(_));
+        let has_few_writers = state.settling.is_some() || compaction.is_long();
         let max_threads = self.options.env.scheduler.parallelism(Priority::Compaction);
-        if is_manual || compaction.is_long() { max_threads.max(1) } else { usual_threads(max_threads) }
+        if is_manual || has_few_writers { max_threads.max(1) } else { usual_threads(max_threads) }
     }
 
     /// Number of threads for `compaction`, relative to those of a usual one.
-    pub(super) fn compaction_speedup(&self, compaction: &Compaction) -> f64 {
+    pub(super) fn compaction_speedup(&self, state: &DbState, compaction: &Compaction) -> f64 {
         let max_threads = self.options.env.scheduler.parallelism(Priority::Compaction);
-        self.compaction_threads(compaction) as f64 / usual_threads(max_threads) as f64
+        self.compaction_threads(state, compaction) as f64 / usual_threads(max_threads) as f64
     }
 
     /// Context of a compaction from `version`. A shutdown or `has_failed` cancels the compaction.
