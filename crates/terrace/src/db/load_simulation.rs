@@ -331,7 +331,8 @@ impl LoadSimulation {
         } else {
             self.sliced = None;
             let is_unsettled = self.load.is_unsettled() && self.style == CompactionStyle::LazyLeveled;
-            self.settling = settling::continue_settling(version, self.settling).filter(|_| is_unsettled);
+            self.settling =
+                settling::continue_settling(version, self.settling, &self.limits).filter(|_| is_unsettled);
             settling::pick(version, self.settling, &self.limits)
                 .or_else(|| leveled::pick(&self.tree.set, None, &self.limits))
         }

@@ -261,7 +261,8 @@ impl Version {
         &files[start..start + len]
     }
 
-    fn files_overlapping(&self, level: usize, range: KeyRange<'_>) -> Vec<Arc<FileMeta>> {
+    /// Returns the files of `level` that overlap `range`.
+    pub(crate) fn files_overlapping(&self, level: usize, range: KeyRange<'_>) -> Vec<Arc<FileMeta>> {
         self.levels[level].iter().filter(|file| self.file_overlaps(file, range)).cloned().collect()
     }
 

@@ -29,7 +29,7 @@ use crate::version::{Version, total_size};
 pub(super) const LEVEL_SIZE_MULTIPLIER: u64 = 5;
 
 /// LevelDB's maximum size of level 1, in bytes.
-pub(super) const LEVELDB_LEVEL_1_MAX_BYTES: f64 = 10.0 * 1_048_576.0;
+const LEVELDB_LEVEL_1_MAX_BYTES: f64 = 10.0 * 1_048_576.0;
 
 /// Actual and target sizes of the levels of a version, in bytes.
 #[derive(Debug)]

@@ -7,10 +7,11 @@
 //!   level 5   bottom    <─┘   at most five times as large as all runs above it together
 //! ```
 //!
-//! 1. The newer runs are compacted into an older one if their tables that overlap it have at least a
-//!    fifth of the size of the tables that they overlap. So a compaction reads at most six bytes for
-//!    each byte of the newer runs, and tables of ascending keys stay as they are. Newer tables of
-//!    less than 10 MiB together, LevelDB's size of level 1, are left to leveled compaction.
+//! 1. The newer runs are compacted into an older one if their tables that overlap it have at least
+//!    a fifth of the size of the tables that they overlap. So a compaction reads at most six bytes
+//!    for each byte of the newer runs, and tables of ascending keys stay as they are. Newer tables
+//!    of less than 10 MiB together, about LevelDB's size of level 1, are left to leveled
+//!    compaction. With small memtables of a fixed size, it is less.
 //! 2. Otherwise, two or more runs of level 0 become one. The bottom level and the older runs first
 //!    move down to make room for it, without a rewrite.
 //! 3. Up to 1 GiB is one compaction. More is compacted in slices from the smallest keys to the
@@ -24,28 +25,34 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::lazy_leveled::Tree;
-use super::level_targets::{LEVEL_SIZE_MULTIPLIER, LEVELDB_LEVEL_1_MAX_BYTES};
+use super::level_targets::LEVEL_SIZE_MULTIPLIER;
 use crate::compaction::compaction_plan::{Compaction, CompactionLimits};
 use crate::event::CompactionReason;
 use crate::sync::Arc;
-use crate::version::{FileMeta, Version, total_size};
+use crate::version::{FileMeta, KeyRange, Version, total_size};
 
 /// Number of slices whose bytes are compacted at once.
 const SLICES_AT_ONCE: u64 = 4;
+/// Size of a slice, relative to the minimum size of newer tables: 10 MiB, if it has 256 MiB.
+const SLICE_TO_MIN_RATIO: u64 = 25;
 
 /// Level of the run that all newer runs are compacted into, if the tree is not settled. It is 0 if
 /// level 0 becomes a run of its own.
 pub(crate) type Settling = Option<usize>;
 
 /// Begins, continues or ends the compactions after a load of `version`.
-pub(crate) fn continue_settling(version: &Version, settling: Settling) -> Settling {
+pub(crate) fn continue_settling(
+    version: &Version,
+    settling: Settling,
+    limits: &CompactionLimits,
+) -> Settling {
     if let Some(output_level) = settling
         && (1..output_level).any(|level| overlaps_older(version, level, output_level))
     {
         return settling;
     }
-    let deepest = (1..version.levels.len()).rev().find(|&level| is_small_run(version, level));
-    deepest.or_else(|| has_several_runs(version).then_some(0))
+    let deepest = (1..version.levels.len()).rev().find(|&level| is_small_run(version, level, limits));
+    deepest.or_else(|| has_several_runs(version, limits).then_some(0))
 }
 
 /// Returns the next compaction. `settling` is the result of [`continue_settling`].
@@ -56,7 +63,7 @@ pub(crate) fn pick(version: &Version, settling: Settling, limits: &CompactionLim
     let is_small = bytes <= limits.slice_bytes.saturating_mul(SLICES_AT_ONCE);
     let first = if is_small { 0 } else { 1 };
     let newest = (first..output_level).find(|&level| overlaps_older(version, level, output_level));
-    let Some(newest) = newest.filter(|_| is_small || !has_several_runs(version)) else {
+    let Some(newest) = newest.filter(|_| is_small || !has_several_runs(version, limits)) else {
         return Some(tree.compact_flushes(None, limits));
     };
     let files = overlapping_files(version, newest, newest + 1..output_level + 1);
@@ -70,11 +77,16 @@ pub(crate) fn pick(version: &Version, settling: Settling, limits: &CompactionLim
 
 /// Returns the tables of `level` that overlap a table of `older` levels.
 fn overlapping_files(version: &Version, level: usize, older: Range<usize>) -> Vec<Arc<FileMeta>> {
-    let overlaps = |file: &&Arc<FileMeta>| {
-        let (low, high) = (file.smallest.user_key(), file.largest.user_key());
-        older.clone().any(|older| !version.overlapping_slice(older, low, high).is_empty())
-    };
-    version.levels[level].iter().filter(overlaps).cloned().collect()
+    let files = version.levels[level].iter();
+    files
+        .filter(|file| older.clone().any(|older| !overlapped_slice(version, file, older).is_empty()))
+        .cloned()
+        .collect()
+}
+
+/// Returns the tables of `level`, which is not 0, that `file` overlaps.
+fn overlapped_slice<'v>(version: &'v Version, file: &FileMeta, level: usize) -> &'v [Arc<FileMeta>] {
+    version.overlapping_slice(level, file.smallest.user_key(), file.largest.user_key())
 }
 
 /// Returns true if a table of `level` overlaps a table of an older level down to `output_level`.
@@ -84,12 +96,12 @@ fn overlaps_older(version: &Version, level: usize, output_level: usize) -> bool 
 
 /// Returns true if the tables of `level` that overlap newer ones are small enough for a compaction
 /// with them.
-fn is_small_run(version: &Version, level: usize) -> bool {
+fn is_small_run(version: &Version, level: usize, limits: &CompactionLimits) -> bool {
     let mut newer_bytes = 0u64;
     let mut overlapped = BTreeSet::new();
     let mut overlapped_bytes = 0u64;
     for file in version.levels[..level].iter().flatten() {
-        let files = version.overlapping_slice(level, file.smallest.user_key(), file.largest.user_key());
+        let files = overlapped_slice(version, file, level);
         if !files.is_empty() {
             newer_bytes = newer_bytes.saturating_add(file.size);
         }
@@ -99,20 +111,19 @@ fn is_small_run(version: &Version, level: usize) -> bool {
             }
         }
     }
-    newer_bytes >= LEVELDB_LEVEL_1_MAX_BYTES as u64
+    newer_bytes > limits.slice_bytes / SLICE_TO_MIN_RATIO
         && overlapped_bytes <= newer_bytes.saturating_mul(LEVEL_SIZE_MULTIPLIER)
 }
 
-/// Returns true if level 0 has several runs, some of which overlap, and is not small.
-fn has_several_runs(version: &Version) -> bool {
+/// Returns true if level 0 has tables that overlap each other, and is not small.
+fn has_several_runs(version: &Version, limits: &CompactionLimits) -> bool {
     let level_0 = &version.levels[0];
-    let comparator = version.comparator.user_comparator();
-    let are_apart = |a: &FileMeta, b: &FileMeta| {
-        comparator.compare(a.largest.user_key(), b.smallest.user_key()).is_lt()
-            || comparator.compare(b.largest.user_key(), a.smallest.user_key()).is_lt()
-    };
-    let overlaps = |n: usize| level_0[..n].iter().any(|other| !are_apart(&level_0[n], other));
-    total_size(level_0) >= LEVELDB_LEVEL_1_MAX_BYTES as u64 && (1..level_0.len()).any(overlaps)
+    total_size(level_0) > limits.slice_bytes / SLICE_TO_MIN_RATIO
+        && level_0.iter().any(|file| {
+            let begin = Some(file.smallest.user_key());
+            let end = Some(file.largest.user_key());
+            version.files_overlapping(0, KeyRange { begin, end }).len() > 1
+        })
 }
 
 #[cfg(test)]
@@ -129,7 +140,7 @@ mod tests {
     #[track_caller]
     fn check(files: &str, settling: Settling, expect: &str) {
         let version = set(files).version;
-        assert_eq!(text(pick(&version, continue_settling(&version, settling), &LIMITS)), expect);
+        assert_eq!(text(pick(&version, continue_settling(&version, settling, &LIMITS), &LIMITS)), expect);
     }
 
     #[test]
@@ -156,7 +167,7 @@ mod tests {
 
     #[test]
     fn level_0_has_one_run_at_most() {
-        let two = "0 4 5 a@4 z@4\n 0 3 5 a@3 z@3\n";
+        let two = "0 4 6 a@4 z@4\n 0 3 5 a@3 z@3\n";
         check("0 3 5 a@3 z@3\n 5 2 800 a@0 z@0", None, "nothing");
         check("0 3 5 a@3 z@3", None, "nothing");
         check(&format!("{two} 5 2 800 a@0 z@0"), None, "0 to 4: 4 3 +  +  +  + , above 2");
@@ -173,7 +184,7 @@ mod tests {
         let sliced = "3 to 5: 30 31 + 40 41 + 50 51, above ";
         check(&runs, None, sliced);
         check(&format!("0 90 5 0a@9 9z@9\n {runs}"), None, sliced);
-        let two = "0 91 5 0a@9 9z@9\n 0 90 5 0a@9 9z@9\n";
+        let two = "0 91 6 0a@9 9z@9\n 0 90 5 0a@9 9z@9\n";
         check(&format!("{two}{runs}"), None, "0 to 2: 91 90 +  + , above 30 31 32 33 34 35 36 37 38 39");
         let older = format!("3 39 5 9a@3 9z@3\n 4 49 60 9a@4 9z@4\n {}", run(5, 150));
         let rest = format!("0 90 5 0a@9 9z@9\n {older}");
@@ -193,8 +204,8 @@ mod tests {
 
     #[test]
     fn small_runs_stay() {
-        check("0 3 5 a@3 z@3\n 0 2 4 a@2 z@2\n 2 1 30 a@1 z@1", None, "nothing");
-        check("0 3 5 a@3 z@3\n 0 2 5 a@2 z@2\n 2 1 30 a@1 z@1", None, "0 to 2: 3 2 +  + 1, above ");
+        check("0 3 5 a@3 z@3\n 0 2 5 a@2 z@2\n 2 1 30 a@1 z@1", None, "nothing");
+        check("0 3 6 a@3 z@3\n 0 2 5 a@2 z@2\n 2 1 30 a@1 z@1", None, "0 to 2: 3 2 +  + 1, above ");
     }
 
     /// Loads that end at any time, and flushes between the compactions after them. Each state has a
@@ -217,7 +228,7 @@ mod tests {
                         tree.compact(&compaction);
                     }
                 }
-                let mut settling = continue_settling(&tree.set.version, None);
+                let mut settling = continue_settling(&tree.set.version, None, &limits);
                 let mut steps = 0;
                 while settling.is_some() {
                     let compaction = pick(&tree.set.version, settling, &limits).expect("a compaction is due");
@@ -227,7 +238,7 @@ mod tests {
                     if steps < 50 && rng.below(20) == 0 {
                         tree.flush(1e6);
                     }
-                    settling = continue_settling(&tree.set.version, settling);
+                    settling = continue_settling(&tree.set.version, settling, &limits);
                 }
             }
         }
@@ -248,10 +259,10 @@ mod tests {
                 for _ in 0..flushes {
                     tree.flush(FLUSH as f64 / SimulatedTree::BYTES_PER_ENTRY);
                 }
-                let mut settling = continue_settling(&tree.set.version, None);
+                let mut settling = continue_settling(&tree.set.version, None, &limits);
                 while let Some(compaction) = pick(&tree.set.version, settling, &limits) {
                     compacted += tree.compact(&compaction).bytes_read;
-                    settling = continue_settling(&tree.set.version, settling);
+                    settling = continue_settling(&tree.set.version, settling, &limits);
                 }
                 let runs = tree.sorted_runs();
                 assert!(runs <= max_runs, "{loads} loads of {flushes}: {runs} runs");

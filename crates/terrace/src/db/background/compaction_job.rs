@@ -114,7 +114,8 @@ impl DbInner {
         } else {
             state.sliced_compaction = None;
             let is_unsettled = state.load_state.is_unsettled();
-            state.settling = settling::continue_settling(version, state.settling).filter(|_| is_unsettled);
+            state.settling =
+                settling::continue_settling(version, state.settling, limits).filter(|_| is_unsettled);
             settling::pick(version, state.settling, limits)
                 .or_else(|| leveled::pick(&state.version_set, hint, limits))
         };

@@ -87,7 +87,7 @@ impl DbInner {
         } else {
             leveled::highest_score(version).1 >= 1.0
                 || state.load_state.is_unsettled()
-                    && settling::continue_settling(version, state.settling).is_some()
+                    && settling::continue_settling(version, state.settling, &self.compaction_limits).is_some()
         }
     }
 
