@@ -214,8 +214,11 @@ mod tests {
     fn every_tree_settles() {
         let mut rng = Rng::new(29);
         for _ in 0..20 {
-            let limits =
-                CompactionLimits { scales_with_level: true, slice_bytes: 16 * MB << rng.below(5), ..LIMITS };
+            let limits = CompactionLimits {
+                scales_with_level: true,
+                slice_bytes: (16 * MB) << rng.below(5),
+                ..LIMITS
+            };
             let mut tree = SimulatedTree::new([1e6, 1e7, f64::INFINITY][rng.below(3) as usize]);
             for _ in 0..rng.below(8) {
                 let mut sliced = None;
