@@ -10,8 +10,8 @@
 //! 1. The newer runs are compacted into an older one if their tables that overlap it have at least
 //!    a fifth of the size of the tables that they overlap. So a compaction reads at most six bytes
 //!    for each byte of the newer runs, and tables of ascending keys stay as they are. Newer tables
-//!    of less than 10 MiB together, about LevelDB's size of level 1, are left to leveled
-//!    compaction. With small memtables of a fixed size, it is less.
+//!    of less than 10 MiB together, LevelDB's size of level 1, are left to leveled compaction. So
+//!    are those of less than two memtables, if their size is fixed.
 //! 2. Otherwise, two or more runs of level 0 become one. The bottom level and the older runs first
 //!    move down to make room for it, without a rewrite.
 //! 3. Up to 1 GiB is one compaction. More is compacted in slices from the smallest keys to the
@@ -33,8 +33,10 @@ use crate::version::{FileMeta, KeyRange, Version, total_size};
 
 /// Number of slices whose bytes are compacted at once.
 const SLICES_AT_ONCE: u64 = 4;
-/// Size of a slice, relative to the minimum size of newer tables: 10 MiB, if it has 256 MiB.
-const SLICE_TO_MIN_RATIO: u64 = 25;
+/// Bytes of newer tables that always settle: 10 MiB.
+const MAX_LEFT_BYTES: u64 = 10 << 20;
+/// Size of a slice, relative to that of two memtables of a fixed size.
+const SLICE_TO_MEMTABLES_RATIO: u64 = 8;
 
 /// Level of the run that all newer runs are compacted into, if the tree is not settled. It is 0 if
 /// level 0 becomes a run of its own.
@@ -111,14 +113,19 @@ fn is_small_run(version: &Version, level: usize, limits: &CompactionLimits) -> b
             }
         }
     }
-    newer_bytes > limits.slice_bytes / SLICE_TO_MIN_RATIO
+    newer_bytes >= min_newer_bytes(limits)
         && overlapped_bytes <= newer_bytes.saturating_mul(LEVEL_SIZE_MULTIPLIER)
+}
+
+/// Returns the minimum size, in bytes, of newer tables that are compacted with older ones.
+fn min_newer_bytes(limits: &CompactionLimits) -> u64 {
+    MAX_LEFT_BYTES.min(limits.slice_bytes / SLICE_TO_MEMTABLES_RATIO)
 }
 
 /// Returns true if level 0 has tables that overlap each other, and is not small.
 fn has_several_runs(version: &Version, limits: &CompactionLimits) -> bool {
     let level_0 = &version.levels[0];
-    total_size(level_0) > limits.slice_bytes / SLICE_TO_MIN_RATIO
+    total_size(level_0) >= min_newer_bytes(limits)
         && level_0.iter().any(|file| {
             let begin = Some(file.smallest.user_key());
             let end = Some(file.largest.user_key());
@@ -204,8 +211,8 @@ mod tests {
 
     #[test]
     fn small_runs_stay() {
-        check("0 3 5 a@3 z@3\n 0 2 5 a@2 z@2\n 2 1 30 a@1 z@1", None, "nothing");
-        check("0 3 6 a@3 z@3\n 0 2 5 a@2 z@2\n 2 1 30 a@1 z@1", None, "0 to 2: 3 2 +  + 1, above ");
+        check("0 3 5 a@3 z@3\n 0 2 4 a@2 z@2\n 2 1 30 a@1 z@1", None, "nothing");
+        check("0 3 5 a@3 z@3\n 0 2 5 a@2 z@2\n 2 1 30 a@1 z@1", None, "0 to 2: 3 2 +  + 1, above ");
     }
 
     /// Loads that end at any time, and flushes between the compactions after them. Each state has a
