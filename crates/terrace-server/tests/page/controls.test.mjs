@@ -141,6 +141,20 @@ test("list of keys in both directions, and a prefix without keys", () => onPage(
   await page.getByText("No key begins with this prefix.").waitFor();
 }));
 
+test("values whose bodies arrive slowly: the next key ends a request, and a lost connection is an error", () => onPage({ allowed: [/ERR_/] }, async (page, options) => {
+  await pick(page, "Form", "list");
+  await page.getByRole("listbox").focus();
+  options.broken = { path: "value", pauseMs: 300 };
+  for (let i = 0; i < 5; i += 1) {
+    await page.keyboard.press("ArrowDown");
+    await page.waitForTimeout(200);
+  }
+  await eventually(() => page.locator(".value pre").count(), 1);
+  options.broken.pauseMs = null;
+  await page.keyboard.press("ArrowDown");
+  await page.locator(".value").getByText("The reply of the server is incomplete.").waitFor();
+}));
+
 test("the keys of IndexedDB have no separator and no text at their begin", () => onPage({ comparator: "idb_cmp1" }, async (page) => {
   const panel = page.locator(".keys");
   assert.match(await panel.textContent(), /by database, object store and index/);

@@ -262,7 +262,12 @@ export function mock({ state = "healthy", large = false, writes = true, comparat
     if (name === "events") return stream(response);
     const send = (status, content) => {
       response.writeHead(status, { "Content-Type": "application/json", "Cache-Control": "no-store" });
-      response.end(JSON.stringify(content));
+      const body = JSON.stringify(content);
+      if (name !== options.broken?.path) return response.end(body);
+      response.write(body.slice(0, 1));
+      // Without a time, the connection ends within the body.
+      if (options.broken.pauseMs === null) return setTimeout(() => response.destroy(), 50);
+      setTimeout(() => response.end(body.slice(1)), options.broken.pauseMs);
     };
     try {
       if (request.method === "POST") {

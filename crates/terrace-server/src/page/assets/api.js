@@ -14,8 +14,10 @@ async function reply(response) {
   let content = null;
   try {
     content = await response.json();
-  } catch {
-    // The status decides; a body that is no JSON says nothing more.
+  } catch (error) {
+    // A caller may abort while the body arrives.
+    if (error.name === "AbortError") throw error;
+    if (response.ok) throw new ApiError(0, "The reply of the server is incomplete.");
   }
   if (!response.ok) throw new ApiError(response.status, content?.error ?? `The server replied with status ${response.status}.`);
   return content;
