@@ -11,6 +11,9 @@
 //!               rewritten bytes      the table, and all overlapping tables of the lower levels
 //! ```
 //!
+//! The tombstones of the overlapping tables count too: they reach the bottom together. Without
+//! them, runs that each hide a little could together hide much.
+//!
 //! The picker chooses a table if its benefit is at least 1 / [`LEVEL_SIZE_MULTIPLIER`]. A
 //! compaction of a full level costs about the same per byte. So deleted entries take at most a
 //! quarter of the space of the live ones, as far as the table properties show. A tombstone causes
@@ -30,7 +33,7 @@ use super::leveled::{setup_other_inputs, start_level_inputs};
 use crate::compaction::compaction_plan::{Compaction, CompactionLimits};
 use crate::event::CompactionReason;
 use crate::sync::Arc;
-use crate::version::{FileMeta, Version, total_size};
+use crate::version::{FileMeta, Version};
 
 /// Minimum number of tombstones of a table for this picker.
 ///
@@ -117,8 +120,8 @@ fn mean_entry_size(files: &[Arc<FileMeta>]) -> f64 {
     if entries > 0.0 { bytes / entries } else { UNKNOWN_ENTRY_SIZE }
 }
 
-/// Returns the benefit of a compaction that starts with `file`. `entry_sizes` are the mean entry
-/// sizes of the levels.
+/// Returns the benefit of the compactions that move `file` down to the bottom. `entry_sizes` are
+/// the mean entry sizes of the levels.
 fn benefit(
     version: &Version,
     level: usize,
@@ -127,29 +130,48 @@ fn benefit(
     entry_sizes: &[f64; NUM_LEVELS],
 ) -> f64 {
     let inputs = start_level_inputs(version, level, file);
-    let entries = |level: usize, file: &FileMeta| match file.stats() {
-        Some(stats) => stats.properties.num_entries as f64,
-        None => file.size as f64 / entry_sizes[level],
-    };
-    let mut tombstones = 0.0;
+    let range = version.key_range(&inputs);
+    let lower_levels = (level + 1..NUM_LEVELS).map(|lower| {
+        let files = range.map_or(&[][..], |(low, high)| version.overlapping_slice(lower, low, high));
+        (lower, files)
+    });
+    // From the bottom up: the tombstones of a level hide entries of the levels below it.
+    let mut below = EntryCounts::default();
     let mut freed_bytes = 0.0;
-    for input in &inputs {
-        let droppable = droppable_tombstones(input, smallest_snapshot) as f64;
-        tombstones += droppable;
-        freed_bytes += input.size as f64 * droppable / entries(level, input).max(1.0);
+    let mut rewritten_bytes = 0.0;
+    for (level, files) in std::iter::once((level, &inputs[..])).chain(lower_levels).rev() {
+        let mut puts = EntryCounts::default();
+        let mut tombstones = EntryCounts::default();
+        for file in files {
+            let entries = file
+                .stats()
+                .map_or(file.size as f64 / entry_sizes[level], |stats| stats.properties.num_entries as f64);
+            let droppable = (droppable_tombstones(file, smallest_snapshot) as f64).min(entries);
+            let bytes = file.size as f64 * droppable / entries.max(1.0);
+            tombstones.add(droppable, bytes);
+            puts.add(entries - droppable, file.size as f64 - bytes);
+        }
+        rewritten_bytes += puts.bytes + tombstones.bytes;
+        // They hide at most all of these entries.
+        let hidden = (tombstones.entries / below.entries.max(1.0)).min(1.0);
+        freed_bytes += tombstones.bytes + below.bytes * hidden;
+        below.add(puts.entries, puts.bytes);
     }
-    let mut lower_bytes = 0.0;
-    let mut lower_entries = 0.0;
-    for level in level + 1..NUM_LEVELS {
-        let overlapping = version
-            .key_range(&inputs)
-            .map_or(&[][..], |(low, high)| version.overlapping_slice(level, low, high));
-        lower_bytes += total_size(overlapping) as f64;
-        lower_entries += overlapping.iter().map(|file| entries(level, file)).sum::<f64>();
+    freed_bytes / rewritten_bytes.max(1.0)
+}
+
+/// Number of entries, and their bytes.
+#[derive(Default)]
+struct EntryCounts {
+    entries: f64,
+    bytes: f64,
+}
+
+impl EntryCounts {
+    fn add(&mut self, entries: f64, bytes: f64) {
+        self.entries += entries;
+        self.bytes += bytes;
     }
-    // Tombstones hide at most all entries of the lower levels.
-    freed_bytes += lower_bytes * (tombstones / lower_entries.max(1.0)).min(1.0);
-    freed_bytes / (total_size(&inputs) as f64 + lower_bytes).max(1.0)
 }
 
 #[cfg(test)]
@@ -232,6 +254,15 @@ mod tests {
         let level_3 = (3, 1_000_000, 0, 0);
         check(&files, &[HUNDRED_BYTE_ENTRIES, level_3, (1, 30_000, 30_000, 5)], "nothing");
         check(&files, &[HUNDRED_BYTE_ENTRIES, level_3, (1, 250_000, 250_000, 5)], "1 to 2: 1 + 2, above 3");
+    }
+
+    /// Several flushes of deletions, each on a level of its own.
+    #[test]
+    fn benefit_counts_tombstones_of_all_lower_levels() {
+        let files = "1 1 1 c@7 d@7\n 2 2 1 c@5 d@5\n 3 3 10 a@1 z@1";
+        let level_3 = (3, 100_000, 0, 0);
+        check(files, &[level_3, (1, 8_000, 8_000, 7), (2, 4_000, 0, 5)], "nothing");
+        check(files, &[level_3, (1, 8_000, 8_000, 7), (2, 7_000, 7_000, 5)], "1 to 2: 1 + 2, above 3");
     }
 
     #[test]
