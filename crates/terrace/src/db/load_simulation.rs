@@ -330,9 +330,12 @@ impl LoadSimulation {
             lazy_leveled::pick(version, self.sliced, &self.limits)
         } else {
             self.sliced = None;
-            let is_unsettled = self.load.is_unsettled() && self.style == CompactionStyle::LazyLeveled;
-            self.settling =
-                settling::continue_settling(version, self.settling, &self.limits).filter(|_| is_unsettled);
+            self.settling = match self.style {
+                CompactionStyle::LazyLeveled if self.load.is_unsettled() => {
+                    settling::continue_settling(version, self.settling, &self.limits)
+                }
+                _ => None,
+            };
             settling::pick(version, self.settling, &self.limits)
                 .or_else(|| leveled::pick(&self.tree.set, None, &self.limits))
         }

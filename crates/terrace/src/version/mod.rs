@@ -261,8 +261,7 @@ impl Version {
         &files[start..start + len]
     }
 
-    /// Returns the files of `level` that overlap `range`.
-    pub(crate) fn files_overlapping(&self, level: usize, range: KeyRange<'_>) -> Vec<Arc<FileMeta>> {
+    fn files_overlapping(&self, level: usize, range: KeyRange<'_>) -> Vec<Arc<FileMeta>> {
         self.levels[level].iter().filter(|file| self.file_overlaps(file, range)).cloned().collect()
     }
 

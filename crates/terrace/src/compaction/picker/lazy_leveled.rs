@@ -126,7 +126,7 @@ impl<'v> Tree<'v> {
         Tree { version, targets: LevelTargets::new(version) }
     }
 
-    pub(super) fn bottom(&self) -> usize {
+    fn bottom(&self) -> usize {
         self.targets.bottom_level()
     }
 
@@ -139,7 +139,7 @@ impl<'v> Tree<'v> {
     }
 
     /// Levels above the bottom level that hold a run, the newest first.
-    pub(super) fn runs(&self) -> impl DoubleEndedIterator<Item = usize> + use<'_, 'v> {
+    fn runs(&self) -> impl DoubleEndedIterator<Item = usize> + use<'_, 'v> {
         (1..self.bottom()).filter(|&level| !self.version.levels[level].is_empty())
     }
 

@@ -21,7 +21,6 @@
 //! targets. Leveled compaction would move them down level by level: after 75,000,000 random puts,
 //! it rewrote more bytes than a compaction of the whole database, and left more runs.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::lazy_leveled::Tree;
@@ -68,7 +67,7 @@ pub(crate) fn pick(version: &Version, settling: Settling, limits: &CompactionLim
     let Some(newest) = newest.filter(|_| is_small || !has_several_runs(version, limits)) else {
         return Some(tree.compact_flushes(None, limits));
     };
-    let files = overlapping_files(version, newest, newest + 1..output_level + 1);
+    let files: Vec<_> = overlapping_files(version, newest, newest + 1..output_level + 1).cloned().collect();
     if is_small {
         // Tables of level 0 may overlap each other.
         let files = if newest == 0 { version.levels[0].clone() } else { files };
@@ -77,44 +76,39 @@ pub(crate) fn pick(version: &Version, settling: Settling, limits: &CompactionLim
     Some(tree.slice(limits, newest, &files, output_level))
 }
 
-/// Returns the tables of `level` that overlap a table of `older` levels.
-fn overlapping_files(version: &Version, level: usize, older: Range<usize>) -> Vec<Arc<FileMeta>> {
+/// Returns the tables of `level` that overlap a table of `others`.
+fn overlapping_files(
+    version: &Version,
+    level: usize,
+    others: Range<usize>,
+) -> impl Iterator<Item = &Arc<FileMeta>> {
     let files = version.levels[level].iter();
-    files
-        .filter(|file| older.clone().any(|older| !overlapped_slice(version, file, older).is_empty()))
-        .cloned()
-        .collect()
+    files.filter(move |file| others.clone().any(|other| overlaps(version, file, other)))
 }
 
-/// Returns the tables of `level`, which is not 0, that `file` overlaps.
-fn overlapped_slice<'v>(version: &'v Version, file: &FileMeta, level: usize) -> &'v [Arc<FileMeta>] {
-    version.overlapping_slice(level, file.smallest.user_key(), file.largest.user_key())
+/// Returns true if `file` overlaps a table of `level`.
+fn overlaps(version: &Version, file: &FileMeta, level: usize) -> bool {
+    let low = file.smallest.user_key();
+    let high = file.largest.user_key();
+    match level {
+        0 => version.overlaps_level(0, KeyRange { begin: Some(low), end: Some(high) }),
+        _ => !version.overlapping_slice(level, low, high).is_empty(),
+    }
 }
 
 /// Returns true if a table of `level` overlaps a table of an older level down to `output_level`.
 fn overlaps_older(version: &Version, level: usize, output_level: usize) -> bool {
-    !overlapping_files(version, level, level + 1..output_level + 1).is_empty()
+    overlapping_files(version, level, level + 1..output_level + 1).next().is_some()
 }
 
 /// Returns true if the tables of `level` that overlap newer ones are small enough for a compaction
 /// with them.
 fn is_small_run(version: &Version, level: usize, limits: &CompactionLimits) -> bool {
-    let mut newer_bytes = 0u64;
-    let mut overlapped = BTreeSet::new();
-    let mut overlapped_bytes = 0u64;
-    for file in version.levels[..level].iter().flatten() {
-        let files = overlapped_slice(version, file, level);
-        if !files.is_empty() {
-            newer_bytes = newer_bytes.saturating_add(file.size);
-        }
-        for file in files {
-            if overlapped.insert(file.number) {
-                overlapped_bytes = overlapped_bytes.saturating_add(file.size);
-            }
-        }
-    }
+    let newer_files = (0..level).flat_map(|newer| overlapping_files(version, newer, level..level + 1));
+    let newer_bytes = total_size(newer_files);
     newer_bytes >= min_newer_bytes(limits)
-        && overlapped_bytes <= newer_bytes.saturating_mul(LEVEL_SIZE_MULTIPLIER)
+        && total_size(overlapping_files(version, level, 0..level))
+            <= newer_bytes.saturating_mul(LEVEL_SIZE_MULTIPLIER)
 }
 
 /// Returns the minimum size, in bytes, of newer tables that are compacted with older ones.
@@ -129,7 +123,7 @@ fn has_several_runs(version: &Version, limits: &CompactionLimits) -> bool {
         && level_0.iter().any(|file| {
             let begin = Some(file.smallest.user_key());
             let end = Some(file.largest.user_key());
-            version.files_overlapping(0, KeyRange { begin, end }).len() > 1
+            version.overlapping_inputs(0, KeyRange { begin, end }).len() > 1
         })
 }
 
@@ -198,6 +192,22 @@ mod tests {
         check(&rest, None, "nothing");
         check(&rest, Some(5), "3 to 5: 39 + 49 + 59, above ");
         check(&run(5, 150), Some(5), "nothing");
+    }
+
+    /// Level 0 has to leave its level before the slices, also if it is the only newer run.
+    #[test]
+    fn one_large_flush_settles_in_slices() {
+        let bottom: String = (0..11).map(|n| format!("5 {n} 100 {}a@1 {}z@1\n", n + 10, n + 10)).collect();
+        check(
+            &format!("0 90 300 10a@9 20z@9\n {bottom}"),
+            None,
+            "0 to 4: 90 +  +  +  + , above 0 1 2 3 4 5 6 7 8 9 10",
+        );
+        check(
+            &format!("4 90 300 10a@9 20z@9\n {bottom}"),
+            Some(5),
+            "4 to 5: 90 + 0 1 2 3 4 5 6 7 8 9 10, above ",
+        );
     }
 
     /// Threads and prefixes with ascending keys of their own: no get probes two of these tables.

@@ -113,9 +113,10 @@ impl DbInner {
                 .or_else(|| leveled::pick_read_triggered(version, hint?, limits))
         } else {
             state.sliced_compaction = None;
-            let is_unsettled = state.load_state.is_unsettled();
-            state.settling =
-                settling::continue_settling(version, state.settling, limits).filter(|_| is_unsettled);
+            state.settling = match state.load_state.is_unsettled() {
+                true => settling::continue_settling(version, state.settling, limits),
+                false => None,
+            };
             settling::pick(version, state.settling, limits)
                 .or_else(|| leveled::pick(&state.version_set, hint, limits))
         };

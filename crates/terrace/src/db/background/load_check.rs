@@ -58,6 +58,7 @@ impl DbInner {
     /// Reports the end of the compactions after a load.
     pub(super) fn report_settled(&self, state: &mut DbState) {
         if self.is_tree_settled(state) && state.load_state.take_unsettled() {
+            state.settling = None;
             self.report(&Event::Settled);
         }
     }
@@ -81,5 +82,27 @@ impl DbInner {
         let mut state = self.state.lock();
         self.maybe_schedule_flush_or_compaction(&mut state);
         self.report_settled(&mut state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, Env, Options};
+
+    /// The target of the compactions after one load stayed for the next one. A small load then
+    /// rewrote the whole database.
+    #[test]
+    fn settled_tree_has_no_target() {
+        let options = Options { create_if_missing: true, env: Env::in_memory(), ..Options::default() };
+        let db = Db::open("load", &options.write_buffer_size(64 << 10).max_file_size(64 << 10)).unwrap();
+        for n in 0..100_000_u64 {
+            db.put(n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), [0; 16]).unwrap();
+        }
+        while db.inner().state.lock().load_state.is_unsettled() {
+            db.inner().wait_for_background_job();
+            std::thread::yield_now();
+        }
+        assert_eq!(db.inner().state.lock().settling, None);
+        assert!(db.levels()[0].files.len() <= 1, "{:?}", db.property("leveldb.stats"));
     }
 }
