@@ -70,7 +70,10 @@ pub(crate) fn counted(double: &Double, work: impl FnOnce()) -> Requests {
 /// Creates a store in `regions` regions: the keys of the first one are "000000" to "004095", and
 /// each of the others has one key.
 pub(crate) fn store_in_regions(double: &Double, regions: usize) -> Arc<dyn Store> {
-    let store = open(&double.address("regions"), &OpenOptions::default().create_if_missing(true)).unwrap();
+    // The batch has a request for each region. Beside other tests on two processors, it can take
+    // more than the 15 s of the default.
+    let address = format!("{}?timeout=60", double.address("regions"));
+    let store = open(&address, &OpenOptions::default().create_if_missing(true)).unwrap();
     let prefix = b"regions\0k";
     let name = |number: usize| format!("{number:06}");
     double.split((1..regions).map(|number| [&prefix[..], name(FULL + number - 1).as_bytes()].concat()));
