@@ -127,7 +127,7 @@ impl CliTest {
     pub(crate) fn run_as_nobody(&self, line: &str) -> std::process::Output {
         self.set_mode("", 0o755);
         let program = self.path("terrace");
-        fs::copy(env!("CARGO_BIN_EXE_terrace"), &program).unwrap();
+        copy_program(&program);
         let mut words = vec!["timeout", "20", program.to_str().unwrap()];
         if rustix::process::geteuid().is_root() {
             words.splice(0..0, ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"]);
@@ -146,6 +146,14 @@ impl CliTest {
             err: String::from_utf8(output.stderr).unwrap(),
         }
     }
+}
+
+/// Copies the program to `target` by a process of its own. If this process wrote the copy, a child
+/// that another test forks at this time could keep it open for writing, and the system would refuse
+/// to execute it.
+#[cfg(unix)]
+pub(crate) fn copy_program(target: &std::path::Path) {
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_terrace")).arg(target).status().unwrap().success());
 }
 
 /// Returns a command for `terrace`. The caller of the tests may ignore a signal, as `nohup` does,

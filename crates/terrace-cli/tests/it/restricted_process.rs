@@ -15,6 +15,8 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::cli_test::copy_program;
+
 /// A user without other processes. The limit on processes does not hold for root.
 const USER: &str = "54321";
 
@@ -26,7 +28,7 @@ struct LimitedUser {
 impl LimitedUser {
     fn new() -> LimitedUser {
         let dir = tempfile::tempdir().unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_terrace"), dir.path().join("terrace")).unwrap();
+        copy_program(&dir.path().join("terrace"));
         fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
         LimitedUser { dir }
     }
