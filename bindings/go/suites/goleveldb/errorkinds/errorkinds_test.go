@@ -241,6 +241,26 @@ func TestLockedMemory(t *testing.T) {
 	expect(t, "close", db.Close(), "success")
 }
 
+// damageTables changes the tables of a closed database. goleveldb may leave obsolete tables with the
+// same entries, because a goroutine removes them.
+func damageTables(t *testing.T, path string, damage func(content []byte)) {
+	t.Helper()
+	tables, err := filepath.Glob(filepath.Join(path, "*.ldb"))
+	if err != nil || len(tables) == 0 {
+		t.Fatal("no tables", err)
+	}
+	for _, table := range tables {
+		content, err := os.ReadFile(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damage(content)
+		if err := os.WriteFile(table, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestErrorsOfDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	db := open(t, path, nil)
@@ -251,23 +271,10 @@ func TestErrorsOfDamage(t *testing.T) {
 	}
 	expect(t, "compaction", db.CompactRange(util.Range{}), "success")
 	expect(t, "close", db.Close(), "success")
-	tables, err := filepath.Glob(filepath.Join(path, "*.ldb"))
-	if err != nil || len(tables) == 0 {
-		t.Fatal("no tables", err)
-	}
-	for _, table := range tables {
-		content, err := os.ReadFile(table)
-		if err != nil {
-			t.Fatal(err)
-		}
-		copy(content, make([]byte, 1000))
-		if err := os.WriteFile(table, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	damageTables(t, path, func(content []byte) { copy(content, make([]byte, 1000)) })
 	// By default, goleveldb checks no checksums.
 	db = open(t, path, &opt.Options{Strict: opt.StrictAll})
-	_, err = db.Get([]byte("0000"), nil)
+	_, err := db.Get([]byte("0000"), nil)
 	expect(t, "get of damaged data", err, "corrupted")
 	it := db.NewIterator(nil, nil)
 	for it.Next() {
@@ -300,18 +307,9 @@ func TestNoEntryAfterDamage(t *testing.T) {
 	}
 	expect(t, "compaction", db.CompactRange(util.Range{}), "success")
 	expect(t, "close", db.Close(), "success")
-	tables, err := filepath.Glob(filepath.Join(path, "*.ldb"))
-	if err != nil || len(tables) != 1 {
-		t.Fatal(tables, err)
-	}
-	content, err := os.ReadFile(tables[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	content[bytes.Index(content, fmt.Appendf(nil, "value %0100d", 500))] ^= 1
-	if err := os.WriteFile(tables[0], content, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	damageTables(t, path, func(content []byte) {
+		content[bytes.Index(content, fmt.Appendf(nil, "value %0100d", 500))] ^= 1
+	})
 
 	db = open(t, path, options)
 	defer db.Close()
