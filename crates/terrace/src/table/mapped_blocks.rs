@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 
 use terrace_env::{MappedSlice, RandomAccessFile, prefetch};
 use terrace_format::block::{Block, BlockContents, BlockSource, RestartIndex, SearchStart};
+use terrace_format::key_order::HEADS_PER_GROUP;
 use terrace_format::table::{BLOCK_TRAILER_SIZE, BlockHandle, uncompressed_block};
 use terrace_format::{DecodeError, DecodeErrorKind};
 use terrace_sync::{get_or_init_for_fork, mutant};
@@ -104,6 +105,15 @@ impl MappedBlocks {
             VerifiedBlock::Indexed(offset, index) => Some(BlockInMapping::indexed(offset as usize, index)),
             VerifiedBlock::NotIndexed => None,
         }
+    }
+
+    /// Prefetches the slots of `blocks`, one of which the caller will access: those of a group of
+    /// heads at most. Returns false if there are none.
+    #[inline]
+    pub(super) fn prefetch_slots(&self, blocks: Range<usize>) -> bool {
+        let Some(first) = self.slot(blocks.start) else { return false };
+        prefetch(first.as_ptr(), blocks.len().min(HEADS_PER_GROUP) * size_of::<RestartIndexSlot>());
+        true
     }
 
     /// Prefetches the slot of block `index`.

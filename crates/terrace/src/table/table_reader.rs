@@ -228,12 +228,16 @@ impl TableReader {
     }
 
     /// Returns the range of index entries that may contain `target`. Prefetches the heads of that
-    /// range and the first cache slots.
+    /// range and the slots of its blocks.
     #[inline]
     pub(super) fn prefetch_approx_range(&self, target: &[u8]) -> Option<ApproxRange> {
         let approx_range = self.index.approx_range(target)?;
         self.index.prefetch(&approx_range);
-        self.blocks.prefetch_slots(approx_range.range().start);
+        let range = approx_range.range();
+        let is_mapped = self.mapped_blocks.as_ref().is_some_and(|mapped| mapped.prefetch_slots(range.clone()));
+        if !is_mapped {
+            self.blocks.prefetch_slots(range.start);
+        }
         Some(approx_range)
     }
 
