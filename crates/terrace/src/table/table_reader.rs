@@ -234,7 +234,8 @@ impl TableReader {
         let approx_range = self.index.approx_range(target)?;
         self.index.prefetch(&approx_range);
         let range = approx_range.range();
-        let is_mapped = self.mapped_blocks.as_ref().is_some_and(|mapped| mapped.prefetch_slots(range.clone()));
+        let is_mapped =
+            self.mapped_blocks.as_ref().is_some_and(|mapped| mapped.prefetch_slots(range.clone()));
         if !is_mapped {
             self.blocks.prefetch_slots(range.start);
         }
