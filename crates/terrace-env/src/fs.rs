@@ -386,6 +386,11 @@ pub trait WritableFile: Send {
     fn acquire_descriptor(&mut self) -> Result<()> {
         Ok(())
     }
+
+    /// Asks for huge pages of the page cache, before the first write to an empty file. Random reads
+    /// of a mapping of the file are then faster. It needs a buffer of 2 MiB. The default does
+    /// nothing.
+    fn use_huge_pages(&mut self) {}
 }
 
 /// Choice between mapped and appended logs. A mapped log takes its records by stores into memory,

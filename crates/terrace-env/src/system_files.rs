@@ -192,6 +192,10 @@ impl<T: AppendTarget> WritableFile for SystemWritableFile<T> {
     fn acquire_descriptor(&mut self) -> Result<()> {
         self.target.open()
     }
+
+    fn use_huge_pages(&mut self) {
+        self.buffer.use_huge_pages();
+    }
 }
 
 impl<T: AppendTarget> Drop for SystemWritableFile<T> {

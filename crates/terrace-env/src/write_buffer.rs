@@ -2,23 +2,40 @@
 //!
 //! ```text
 //!   | chunk: one write | chunk: one write | rest: one write |
-//!   0                2 MiB              4 MiB             flush
+//!   0               256 KiB            512 KiB            flush
 //! ```
 
-/// Size of a chunk in bytes, and maximum size of the buffer: a huge page.
+/// Size of a chunk in bytes. Four times LevelDB's size reduces the cost of page-cache writes of
+/// tables by an eighth.
+const CHUNK_SIZE: usize = 256 << 10;
+
+/// Size of a chunk in a file with huge pages, in bytes.
 ///
 /// Linux keeps a chunk that is written at once in one huge page of the page cache, if the file
 /// system can (ext4 since Linux 6.16, XFS) and the chunk begins at a multiple of its size. Random
 /// reads of a mapping of the file then miss the translation cache of the processor less often.
-const CHUNK_SIZE: usize = 2 << 20;
+const HUGE_CHUNK_SIZE: usize = 2 << 20;
 
 /// Bytes that are appended but not yet passed to the system.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WriteBuffer {
     bytes: Vec<u8>,
+    /// Size of a chunk, and maximum size of the buffer.
+    chunk_size: usize,
+}
+
+impl Default for WriteBuffer {
+    fn default() -> WriteBuffer {
+        WriteBuffer { bytes: Vec::new(), chunk_size: CHUNK_SIZE }
+    }
 }
 
 impl WriteBuffer {
+    /// Makes the chunks as large as huge pages.
+    pub(crate) fn use_huge_pages(&mut self) {
+        self.chunk_size = HUGE_CHUNK_SIZE;
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -31,7 +48,7 @@ impl WriteBuffer {
         data: &[u8],
         mut write: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let room = CHUNK_SIZE - self.bytes.len();
+        let room = self.chunk_size - self.bytes.len();
         if data.len() < room && self.reserve(data.len()) {
             self.bytes.extend_from_slice(data);
             return Ok(());
@@ -51,7 +68,7 @@ impl WriteBuffer {
             data = &data[room..];
         }
         self.flush(&mut *write)?;
-        let rest = data.len() % CHUNK_SIZE;
+        let rest = data.len() % self.chunk_size;
         // Without memory for the rest, the system gets it with the chunks.
         let buffered = if self.reserve(rest) { rest } else { 0 };
         let (chunks, rest) = data.split_at(data.len() - buffered);
@@ -77,7 +94,7 @@ impl WriteBuffer {
     fn reserve(&mut self, more: usize) -> bool {
         let used = self.bytes.len();
         // The size doubles, so that a small file has a small buffer, up to exactly the maximum.
-        let wanted = (used + more).next_power_of_two().min(CHUNK_SIZE);
+        let wanted = (used + more).next_power_of_two().min(self.chunk_size);
         self.bytes.try_reserve_exact(wanted.saturating_sub(used)).is_ok()
     }
 }
@@ -110,12 +127,17 @@ mod tests {
 
     #[test]
     fn chunks_are_written_at_once() {
-        const CHUNK: usize = CHUNK_SIZE;
-        let mut buffer = WriteBuffer::default();
-        assert_eq!(write_sizes(&mut buffer, [1000; 4500]), [CHUNK, CHUNK, 4_500_000 - 2 * CHUNK]);
-        assert_eq!(write_sizes(&mut buffer, [10, 5 * CHUNK, 7]), [CHUNK, 4 * CHUNK, 17]);
-        assert_eq!(write_sizes(&mut buffer, [CHUNK, CHUNK - 1, 1]), [CHUNK, CHUNK]);
-        assert!(buffer.bytes.capacity() <= CHUNK);
+        let mut huge = WriteBuffer::default();
+        huge.use_huge_pages();
+        for (mut buffer, chunk) in [(WriteBuffer::default(), 256 << 10), (huge, 2 << 20)] {
+            let rest = chunk / 5;
+            let pieces = vec![1000; (2 * chunk + rest) / 1000];
+            let total = 1000 * pieces.len();
+            assert_eq!(write_sizes(&mut buffer, pieces), [chunk, chunk, total - 2 * chunk]);
+            assert_eq!(write_sizes(&mut buffer, [10, 5 * chunk, 7]), [chunk, 4 * chunk, 17]);
+            assert_eq!(write_sizes(&mut buffer, [chunk, chunk - 1, 1]), [chunk, chunk]);
+            assert!(buffer.bytes.capacity() <= chunk);
+        }
     }
 
     /// A record in two writes could stay in part, if the second one fails.
@@ -123,7 +145,7 @@ mod tests {
     fn small_record_is_one_write() {
         let mut buffer = WriteBuffer::default();
         for _ in 0..3 {
-            assert_eq!(write_sizes(&mut buffer, [7, 1_500_000]), [1_500_007]);
+            assert_eq!(write_sizes(&mut buffer, [7, 200_000]), [200_007]);
         }
     }
 }

@@ -51,6 +51,7 @@ fn table() {
         restart_interval: 16,
         codec: &compress::NO_COMPRESSION,
         file_name: terrace_format::filename::FileName::Table,
+        huge_pages: false,
     };
     let mut builder = TableBuilder::new(options, Vec::new());
     for (key, value) in fruit {

@@ -333,6 +333,7 @@ impl Options {
             restart_interval: self.block_restart_interval,
             codec: self.compression.unwrap_or(&SNAPPY),
             file_name: if self.old_table_names { FileName::OldTable } else { FileName::Table },
+            huge_pages: false,
         }
     }
 }
@@ -369,6 +370,7 @@ impl From<&Options> for TableOptions {
             restart_interval: options.block_restart_interval,
             codec: options.compression.unwrap_or(&SNAPPY),
             file_name: FileName::Table,
+            huge_pages: false,
         }
     }
 }

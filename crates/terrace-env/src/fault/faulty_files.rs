@@ -90,6 +90,10 @@ impl FaultyWritableFile {
 }
 
 impl WritableFile for FaultyWritableFile {
+    fn use_huge_pages(&mut self) {
+        self.file.use_huge_pages();
+    }
+
     fn append(&mut self, data: &[u8]) -> Result<()> {
         match self.injector.fault_for_call(FileOp::Append) {
             // The inner file returns the error.

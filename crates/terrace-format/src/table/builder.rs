@@ -44,6 +44,8 @@ pub struct TableOptions {
     pub codec: &'static Codec,
     /// Returns the name of the file of a table. Only the creator of the file uses it.
     pub file_name: fn(u64) -> FileName,
+    /// Asks for huge pages of the page cache. Only the creator of the file uses it.
+    pub huge_pages: bool,
 }
 
 /// Builder of one table file.

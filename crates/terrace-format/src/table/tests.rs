@@ -27,6 +27,7 @@ fn options(block_size: usize, restart_interval: usize) -> TableOptions {
         restart_interval,
         codec: &compress::NO_COMPRESSION,
         file_name: FileName::Table,
+        huge_pages: false,
     }
 }
 

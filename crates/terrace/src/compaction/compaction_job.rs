@@ -45,6 +45,8 @@ pub(crate) struct CompactionContext<'a> {
     pub(crate) table_options: &'a TableOptions,
     /// Version from which the picker chose the compaction.
     pub(crate) version: Arc<Version>,
+    /// True if tables of the bottommost level get huge pages of the page cache.
+    pub(crate) huge_pages: bool,
     /// Smallest sequence number at which a current or later reader reads.
     pub(crate) smallest_snapshot: SequenceNumber,
     /// Allocates a file number.
@@ -78,12 +80,14 @@ pub(crate) fn run_subcompaction(
 ) -> Result<CompactionOutput> {
     let output_level = compaction.output_level();
     let is_bottommost = context.version.is_bottommost_level(output_level);
+    let huge_pages = is_bottommost && context.huge_pages;
+    let table_options = table_options_for_level(is_bottommost, context.table_options);
     let overlap_limit = compaction.limits.max_grandparent_overlap_bytes();
     let mut job = CompactionJob {
         compaction,
         subcompaction,
         context,
-        table_options: table_options_for_level(is_bottommost, context.table_options),
+        table_options: TableOptions { huge_pages, ..table_options },
         lower_levels: LowerLevels::new(&context.version, first_lower_level(output_level)),
         grandparents: Grandparents::new(&compaction.grandparents, overlap_limit),
         current_table: None,

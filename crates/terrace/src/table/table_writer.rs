@@ -62,7 +62,11 @@ impl TableWriter {
         number: u64,
         options: &TableOptions,
     ) -> Result<TableWriter> {
-        let builder = TableBuilder::new(options.clone(), FileWriter(env.fs.create(&path)?));
+        let mut file = env.fs.create(&path)?;
+        if options.huge_pages {
+            file.use_huge_pages();
+        }
+        let builder = TableBuilder::new(options.clone(), FileWriter(file));
         Ok(TableWriter {
             env: env.clone(),
             path,

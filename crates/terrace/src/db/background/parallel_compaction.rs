@@ -144,6 +144,9 @@ impl DbInner {
             table_cache: &self.table_cache,
             table_options: &self.table_options,
             version: Arc::clone(version),
+            // A load rewrites the tables soon. In a virtual machine, the first write to a huge page
+            // takes longer than that to small pages, which were in use before.
+            huge_pages: !self.state.lock().load_state.is_load_running(),
             smallest_snapshot: oldest_reader,
             next_file_number: Box::new(|| self.new_file_number()),
             on_entries_read: Box::new(|entries, bytes| {
