@@ -387,9 +387,7 @@ pub trait WritableFile: Send {
         Ok(())
     }
 
-    /// Asks for huge pages of the page cache, before the first write to an empty file. Random reads
-    /// of a mapping of the file are then faster. It needs a buffer of 2 MiB. The default does
-    /// nothing.
+    /// Asks for huge pages of the page cache, before the first write. The buffer then has 2 MiB.
     fn use_huge_pages(&mut self) {}
 }
 
