@@ -244,6 +244,9 @@ impl TableCache {
             self.may_block.store(true, Ordering::Relaxed);
         }
         check_key_bounds(&table, file.smallest, file.largest)?;
+        // The check has mapped a page at each end, perhaps a huge one. These pages of all inputs would
+        // count as memory of the process at the start of a compaction.
+        table.advise_dontneed();
         if let Some(properties) = table.properties()? {
             let stats = TableStats { properties, newest_tombstone: 0 };
             if file.handle.set_stats(stats) {
