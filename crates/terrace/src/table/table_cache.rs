@@ -244,8 +244,8 @@ impl TableCache {
             self.may_block.store(true, Ordering::Relaxed);
         }
         check_key_bounds(&table, file.smallest, file.largest)?;
-        // The check has mapped a page at each end, perhaps a huge one. These pages of all inputs would
-        // count as memory of the process at the start of a compaction.
+        // The check has mapped a page at each end, perhaps a huge one. These pages of all inputs
+        // would count as memory of the process at the start of a compaction.
         table.advise_dontneed();
         if let Some(properties) = table.properties()? {
             let stats = TableStats { properties, newest_tombstone: 0 };
